@@ -17,7 +17,7 @@ from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
 SETTINGS = {
     "extender": {"holdTimeout": "1h", "bindBackoff": "1h", "maxBodyBytes": "1Mi"},
-    "preemption": {"enabled": False},
+    "featureGates": {"AsyncPreemption": False},
     "migration": {"enabled": False},
 }
 

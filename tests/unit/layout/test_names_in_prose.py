@@ -52,7 +52,6 @@ FOREIGN: Final = {
     "leaseDuration",
     "managedFields",
     "matchLabelKeys",
-    "maxEmptyBulkDelete",
     "maxSkew",
     "memorySlotSize",
     "memorySlots",

@@ -74,7 +74,7 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
             sustained_seconds=seconds(migration.capacity_pressure_time),
         ),
         preemption=PreemptionPolicy(
-            enabled=preemption.enabled and settings.feature_gates.async_preemption,
+            enabled=settings.feature_gates.async_preemption,
             timeout_seconds=seconds(preemption.timeout),
             delay_seconds=seconds(preemption.delay),
             max_running=preemption.max_concurrent,
@@ -263,7 +263,7 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
         unneeded_seconds=seconds(scale_down.unneeded_time),
         unready_seconds=seconds(scale_down.unready_time),
         unready_enabled=scale_down.unready_enabled,
-        max_parallelism=scale_down.parallelism,
+        max_parallelism=scale_down.max_scale_down_parallelism,
         max_drains=scale_down.max_drain_parallelism if parallel else 1,
         overlap_drains=scale_down.overlap_drains and parallel,
         min_evaluated=scale_down.min_evaluated_nodes,

@@ -26,7 +26,6 @@ from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import CertificateCollector, Certificates
 from slackwater.adapters.http.dashboard import Listeners
 from slackwater.adapters.http.extender import Extender, ExtenderMetrics
-from slackwater.adapters.http.history_metrics import HistoryCollector
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.state_metrics import StateCollector
@@ -57,6 +56,7 @@ from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.app.whatif.service import WhatIfService
 from slackwater.controllers.audit.loop import Audit
 from slackwater.controllers.audit.metrics import audit_families
+from slackwater.controllers.history.metrics import HistoryCollector
 from slackwater.controllers.leadership.metrics import LeaderCollector, LeaderStatus, alone
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.controllers.permits.service import PermitService

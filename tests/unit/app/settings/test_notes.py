@@ -78,29 +78,3 @@ def test_a_key_without_the_effect_it_asks_for_is_noted(text: str, want_start: st
 def test_a_limit_that_another_limit_hides_is_noted(text: str, want_start: str) -> None:
     (note,) = notes(loads(HEADER + text))
     assert note.startswith(want_start)
-
-
-OLD = "autoscaler: {enabled: true, nodeGroups: [{name: a}], scaleDown: {maxEmptyBulkDelete: 3, maxDrainParallelism: 2%s}}"
-
-
-@pytest.mark.parametrize(
-    ("more", "want"),
-    [
-        ("", ["autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: want maxScaleDownParallelism"]),
-        (
-            ", maxScaleDownParallelism: 7",
-            ["autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: maxScaleDownParallelism (7) counts"],
-        ),
-    ],
-    ids=["alone", "beside the new name"],
-)
-def test_the_old_name_of_the_parallelism_is_noted(more: str, want: list[str]) -> None:
-    assert notes(loads(HEADER + OLD % more)) == want
-
-
-def test_the_old_name_limits_drains_too() -> None:
-    found = notes(loads(HEADER + OLD.replace("maxDrainParallelism: 2", "maxDrainParallelism: 4") % ""))
-    assert (
-        found[1]
-        == "autoscaler.scaleDown.maxDrainParallelism: 4 is more than maxScaleDownParallelism (3), which limits drains too"
-    )

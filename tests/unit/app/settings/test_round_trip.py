@@ -115,7 +115,6 @@ files = st.fixed_dictionaries(
             capacityPressureWeight=st.floats(min_value=0, allow_infinity=False, allow_nan=False),
         ),
         "preemption": some_of(
-            enabled=st.booleans(),
             timeout=durations(some_nanoseconds),
             delay=durations(nanoseconds),
             maxConcurrent=widths,

@@ -27,19 +27,6 @@ def test_the_defaults_are_those_of_the_core() -> None:
     assert scale_down_delays_of(settings()) == ScaleDownDelays()
 
 
-@pytest.mark.parametrize(
-    ("file", "want"),
-    [
-        ({}, 10),
-        ({"maxEmptyBulkDelete": 3}, 3),
-        ({"maxEmptyBulkDelete": 3, "maxScaleDownParallelism": 7}, 7),
-        ({"maxEmptyBulkDelete": 3, "maxScaleDownParallelism": 10}, 10),
-    ],
-)
-def test_the_deprecated_name_is_the_default_of_the_new_one(file: dict[str, Any], want: int) -> None:
-    assert scale_down_policy_of(settings(file)).max_parallelism == want
-
-
 def test_without_the_gate_one_node_is_drained_at_a_time() -> None:
     policy = scale_down_policy_of(settings(featureGates={"ParallelDrain": False}))
     assert (policy.max_drains, policy.overlap_drains, policy.max_parallelism) == (1, False, 10)

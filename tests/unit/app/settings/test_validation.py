@@ -53,10 +53,16 @@ REFUSALS = [
         "autoscaler.nodeGroups[0].minSiz: got an unknown key, want one of name, provider, id, minSize, maxSize, enabled, "
         "maxNodesInCreation, scaleDown, template, kwok (did you mean minSize?)",
     ),
+    # keys of former versions
     (
         "steering: {minNodes: 0}",
         "steering: got a key that was removed, want extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, "
         "and nothing for its other keys: no pod is nominated in advance any more",
+    ),
+    ("preemption: {enabled: false}", "preemption.enabled: got a key that was removed, want featureGates.AsyncPreemption"),
+    (
+        "autoscaler: {scaleDown: {maxEmptyBulkDelete: 3}}",
+        "autoscaler.scaleDown.maxEmptyBulkDelete: got a key that was removed, want maxScaleDownParallelism",
     ),
     ('nodes: {"a.b": 1}', 'nodes["a.b"]: got an unknown key, want one of watermark, system, score'),
     # sections and lists

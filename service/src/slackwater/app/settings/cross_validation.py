@@ -303,14 +303,10 @@ def _ineffective(settings: Settings) -> Iterator[str]:
 
 
 def _scale_down_notes(scale_down: ScaleDown) -> Iterator[str]:
-    old, new = scale_down.max_empty_bulk_delete, scale_down.max_scale_down_parallelism
-    if old is not None:
-        instead = f"maxScaleDownParallelism ({new}) counts" if scale_down.parallelism != old else "want maxScaleDownParallelism"
-        yield f"autoscaler.scaleDown.maxEmptyBulkDelete: is deprecated: {instead}"
-    if scale_down.max_drain_parallelism > scale_down.parallelism:
+    if scale_down.max_drain_parallelism > scale_down.max_scale_down_parallelism:
         yield (
             f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
-            f"maxScaleDownParallelism ({scale_down.parallelism}), which limits drains too"
+            f"maxScaleDownParallelism ({scale_down.max_scale_down_parallelism}), which limits drains too"
         )
 
 

@@ -31,8 +31,10 @@ _WANTED: Final = {
     "string_type": "text",
 }
 
-#: Keys of former versions, and what to write instead.
+#: Keys of former versions, by their path without the places in lists, and what to write instead.
 _REMOVED: Final[dict[Steps, str]] = {
+    ("preemption", "enabled"): "featureGates.AsyncPreemption",
+    ("autoscaler", "scaleDown", "maxEmptyBulkDelete"): "maxScaleDownParallelism",
     ("steering",): "extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, and nothing for its other keys: "
     "no pod is nominated in advance any more",
 }
@@ -56,8 +58,8 @@ def _is_about_key(error: ErrorDetails) -> bool:
 def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
     path = json_path(steps)
     if error["type"] == "extra_forbidden":
-        if steps in _REMOVED:
-            return Problem(path=path, seen="a key that was removed", wanted=_REMOVED[steps])
+        if instead := _REMOVED.get(tuple(step for step in steps if isinstance(step, str))):
+            return Problem(path=path, seen="a key that was removed", wanted=instead)
         wanted = _wanted_key(str(steps[-1]), section_at(steps[:-1], root))
         return Problem(path=path, seen="an unknown key", wanted=wanted)
     if error["type"] == "missing":

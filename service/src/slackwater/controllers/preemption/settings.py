@@ -5,7 +5,6 @@ from pydantic import Field
 from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Delay,
-    Switch,
     Timeout,
     Width,
 )
@@ -13,10 +12,9 @@ from slackwater_protocol.durations import MINUTE, Duration
 
 
 class Preemption(Section):
-    """Preemption on nodes that are full only in Slackwater's accounting; kube-scheduler's own preemption sees room there."""
+    """Preemption on nodes that are full only in Slackwater's accounting; kube-scheduler's own preemption sees room there. The
+    gate `AsyncPreemption` switches it off."""
 
-    enabled: Switch = True
-    """Whether Slackwater deletes less important pods there. true by default; with false a pod waits for room."""
     timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
     """Duration that the victims of one pod may take to terminate. The longest of their grace periods and a minute (`timeout`,
     if it is shorter than a minute) are waited for in any case. 5m by default: longer than most grace periods. After it the pod

@@ -120,10 +120,7 @@ class ScaleDown(Section):
     unready_enabled: Switch = True
     """Whether nodes that are not ready are removed too. true by default."""
     max_scale_down_parallelism: Width = Field(default=10, examples=[10])
-    """Nodes, empty or not, that may be in removal at the same time. 10 by default, or the value of `maxEmptyBulkDelete` if only
-    that is set."""
-    max_empty_bulk_delete: Width | None = Field(default=None, examples=[10])
-    """Deprecated name of `maxScaleDownParallelism`. Unset by default."""
+    """Nodes, empty or not, that may be in removal at the same time. 10 by default."""
     max_drain_parallelism: Width = Field(default=5, examples=[5])
     """Nodes with pods that may be drained at the same time. 5 by default; more than `maxScaleDownParallelism` has no
     effect."""
@@ -162,10 +159,3 @@ class ScaleDown(Section):
     """Which pods keep their node from being removed."""
     drain: Drain = Drain()
     """How a node is drained."""
-
-    @property
-    def parallelism(self) -> int:
-        """The limit in effect: `maxScaleDownParallelism`, or `maxEmptyBulkDelete`, its old name, if only that is set."""
-        old = self.max_empty_bulk_delete
-        said = "max_scale_down_parallelism" in self.model_fields_set
-        return self.max_scale_down_parallelism if said or old is None else old
