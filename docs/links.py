@@ -1,7 +1,7 @@
 """mkdocs hook: pages link to files of the repository that are no pages (manifests, OpenAPI, CONTRIBUTING).
 
-Flows through: the links of a page -> copies of those files in the site under `repository/`, and links that lead there; the
-list of decisions. A link to a file that does not exist stays as it is, and fails the build. Deliberately absent: links between
+Flows through: the links of a page -> copies of those files in the site under `repository/`, and links that lead there. A
+link to a file that does not exist stays as it is, and fails the build. Deliberately absent: links between
 pages, which mkdocs checks itself.
 """
 
@@ -14,7 +14,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _LINK = re.compile(r"\]\(((?:\.\./)+[^)#\s]+)((?:#[^)\s]*)?)\)")
-_INDEX = "adr/index.md"
 _ROOT = Path(__file__).parents[1]
 
 
@@ -39,17 +38,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         here = posixpath.dirname(page.file.src_uri)
         return f"]({posixpath.relpath(_copy(outside), here or '.')})"
 
-    listed = _decisions(files) if page.file.src_uri == _INDEX else ""
-    return _LINK.sub(moved, markdown) + listed
-
-
-def _decisions(files: Files) -> str:
-    """A line for each page beside the index, by its heading."""
-    pages = sorted(
-        (file for file in files.documentation_pages() if file.src_uri.startswith("adr/0")), key=lambda file: file.src_uri
-    )
-    lines = [f"- [{file.content_string.splitlines()[0].lstrip('# ')}]({posixpath.basename(file.src_uri)})" for file in pages]
-    return "\n" + "\n".join(lines) + "\n"
+    return _LINK.sub(moved, markdown)
 
 
 def _outside(source: str, link: str) -> str:

@@ -18,7 +18,7 @@ from mkdocs.exceptions import PluginError
 
 DOCS = Path("docs")
 PAGES = sorted(DOCS.rglob("*.md"))
-GUIDES = [page for page in PAGES if page.parent.name != "adr"]
+GUIDES = [page for page in PAGES if "adr" not in page.parts]
 SETTINGS: dict[str, Any] = yaml.load(Path("mkdocs.yml").read_text(), yaml.BaseLoader)
 _COMMAND = re.compile(r"(?:\$ )?(?:kubectl|slackwater|make|helm|docker|curl|git|pip|uv|pipx|python|export|cd) [\w./-]+(?: |$)")
 
