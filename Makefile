@@ -26,36 +26,32 @@ install: $(STAMP) ## Makes the virtual environment from the lock file
 demo: $(STAMP) ## A sandbox cluster with Slackwater and a small workload (CONTROL_PLANE=real: a real one); Ctrl-C ends it
 	$(BIN)/$(if $(filter real,$(CONTROL_PLANE)),python -m tests.support.controlplane.demo $(KUBERNETES_FLAG),slackwater demo) $(DEMO_ARGS)
 
-# tests/stages/plan.py says which targets these two run, and which of them side by side.
+given = $(filter command environment,$(firstword $(origin $(1))))
+
+# tests/stages/plan.py says which stages `test` and `check` have, and which of them run side by side.
 .PHONY: test
-test: $(STAMP) ## Passes all tests (builds the real control plane once); what each stage printed is in tests/output/stages/
-	$(BIN)/python -m tests.stages test
+test: $(STAMP) ## Passes all tests (builds the real control plane once; output in tests/output/stages/); TESTS="tests/helm" passes those
+	$(BIN)/python -m $(if $(TESTS),pytest $(TESTS),tests.stages test)
 
 .PHONY: check
 check: $(STAMP) ## Types, lint, import contracts, all unit tests and laws that take no long time, side by side
 	$(BIN)/python -m tests.stages check
 
 .PHONY: lint
-lint: $(STAMP) ## Lint, formatting, import contracts
+lint: $(STAMP) ## Lint, formatting, import contracts, types; FIX=1 mends what can be mended instead
+ifdef FIX
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+else
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config .importlinter
-
-.PHONY: types
-types: $(STAMP) ## Types; only what has changed is looked at again, in a fresh clone too
 	$(BIN)/python -m tests.stages.typecheck
+endif
 
-.PHONY: quick
-quick: $(STAMP) ## Tests that need neither a control plane nor another program
-	$(BIN)/python -m pytest -n auto --dist worksteal tests/unit tests/laws tests/scenarios tests/museum tests/providers
-
+QUICK_TESTS := tests/unit tests/laws tests/scenarios tests/museum tests/providers
 .PHONY: unit
-unit: $(STAMP) ## The same without those that take long (tests/slow.txt)
-	$(BIN)/python -m pytest -n auto --dist worksteal --without-slow tests/unit tests/laws tests/scenarios tests/museum tests/providers
-
-.PHONY: slow-tests
-slow-tests: $(STAMP) ## Measures the quick tests, and writes the list of those that take long
-	$(BIN)/python -m tests.stages.slow
+unit: $(STAMP) ## Tests that need neither a control plane nor another program, without those that take long; SLOW=1: with them
+	$(BIN)/python -m pytest -n auto --dist worksteal $(if $(SLOW),,--without-slow) $(QUICK_TESTS)
 
 BROWSER_STAMP := $(VENV)/.browser
 $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
@@ -63,16 +59,15 @@ $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
 	@touch $@
 
 .PHONY: browser
-browser: $(BROWSER_STAMP) ## Tests of the dashboard in headless Chromium (Debian package `chromium`); pictures in tests/output/
+browser: $(BROWSER_STAMP) ## Tests of the dashboard in headless Chromium (Debian package `chromium`); PICTURES=1 renews those of docs/dashboard.md
 	@command -v $${CHROMIUM:-chromium} > /dev/null || { echo "make browser needs the browser: apt-get install chromium, or set CHROMIUM=/path/to/it" >&2; exit 1; }
 	$(BIN)/python -m pytest -s tests/browser
-
-.PHONY: pictures
-pictures: browser ## Renews the pictures of docs/dashboard.md
+ifdef PICTURES
 	for view in overview nodes pending groups drains preemptions migrations slack timeline why; do cp tests/output/dashboard/$$view-light-1440-10.png docs/dashboard/$$view-light.png; done
 	cp tests/output/dashboard/overview-dark-1440-10.png docs/dashboard/overview-dark.png
+endif
 
-# KUBERNETES=1.35.4 chooses another version than the default one for `controlplane`, `cluster`, `versions`, `oracle` and `canary`.
+# KUBERNETES=1.35.4 chooses another version than the default one for `controlplane`, `cluster`, `oracle`, `canary` and the real demo.
 KUBERNETES ?=
 KUBERNETES_FLAG = $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
 export SLACKWATER_TEST_KUBERNETES = $(KUBERNETES)
@@ -80,75 +75,63 @@ export SLACKWATER_TEST_KUBERNETES = $(KUBERNETES)
 controlplane: $(STAMP) ## Builds the real control plane into the cache (KUBERNETES=1.35.4: of another version)
 	$(BIN)/python -m tests.support.controlplane $(KUBERNETES_FLAG)
 
-.PHONY: alerts
-alerts: $(STAMP) ## Checks the alert rules, and when each fires, with promtool (built from Go modules: two minutes, once)
-	$(BIN)/python -m pytest tests/alerts
-
 # Tests on a control plane mostly wait: more of them at a time than there are cores. Each worker has a control plane of its own.
 CLUSTER_WORKERS ?= 2
 ASKED := tests/output/cluster/asked
+# What docs/versions.md says of every version: the main job, preemption, scale-up and drain.
+MATRIX_TESTS := tests/cluster/test_binding.py tests/cluster/test_preemption.py tests/cluster/test_own_preemption.py \
+  tests/cluster/test_node_choice.py tests/cluster/test_scale_up.py tests/cluster/controllers/test_scale_down.py
+FRESH_TESTS := tests/cluster/test_crashes.py tests/cluster/test_nearly_full.py tests/cluster/test_reflector.py
+ALONE = $(BIN)/python -m pytest -s
 .PHONY: cluster
-cluster: controlplane ## Tests on the real control plane; TESTS=... for some of them
+cluster: controlplane ## Tests on the real control plane. TESTS=...: some; MATRIX=1: those of docs/versions.md; FRESH=1: with fresh seeds; KILLS=6, SCALE_UP=500,20000 (nodes, pods), SCALE_DOWN=500,20000,5,1 (drains at a time), NODE_CHOICE=10000 (pods): one, at this size
+ifdef KILLS
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_KILLS=$(KILLS) $(ALONE) tests/cluster/test_vertical.py
+else ifdef SCALE_UP
+	SLACKWATER_TEST_SCALE_UP=$(SCALE_UP) $(ALONE) tests/cluster/test_scale_up.py -k just_the_nodes
+else ifdef SCALE_DOWN
+	SLACKWATER_TEST_SCALE_DOWN=$(SCALE_DOWN) $(ALONE) tests/cluster/controllers/test_scale_down.py
+else ifdef NODE_CHOICE
+	NODE_CHOICE_PODS=$(NODE_CHOICE) $(ALONE) tests/cluster/test_node_choice.py -k bound_where_a_node_was_chosen
+else ifdef MATRIX
+	$(BIN)/python -m pytest $(MATRIX_TESTS)
+else ifdef FRESH
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist loadfile $(FRESH_TESTS)
+else
 	rm -rf $(ASKED)
 	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist worksteal \
 	  $(or $(TESTS),tests/controlplane tests/cluster --ignore tests/cluster/test_rights.py)
-ifndef TESTS
-	SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest tests/cluster/test_rights.py
+	$(if $(TESTS),,SLACKWATER_TEST_ASKED=$(CURDIR)/$(ASKED) $(BIN)/python -m pytest tests/cluster/test_rights.py)
 endif
-
-# What docs/versions.md says of every version: the main job, preemption, scale-up and drain.
-MATRIX := tests/cluster/test_binding.py tests/cluster/test_preemption.py tests/cluster/test_own_preemption.py \
-  tests/cluster/test_node_choice.py tests/cluster/test_scale_up.py tests/cluster/controllers/test_scale_down.py
-.PHONY: versions
-versions: ## The main job, preemption, scale-up and drain on the control plane of KUBERNETES=1.35.4 (docs/versions.md)
-	$(MAKE) cluster TESTS="$(MATRIX)" CLUSTER_WORKERS=1
 
 .PHONY: canary
 canary: $(STAMP) ## Says what a version of Kubernetes does otherwise than the newest known one (KUBERNETES=1.37.3, also an alpha)
 	$(BIN)/python -m tests.canary $(KUBERNETES_FLAG) $(CANARY_ARGS)
 
-.PHONY: helm
-helm: $(STAMP) ## Tests of the chart with the real helm (built from Go modules, once)
-	$(BIN)/python -m pytest tests/helm
-
-KILLS ?= 6
-.PHONY: cluster-kills
-cluster-kills: controlplane ## Forty machines that grow and move while the service is killed again and again
-	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_KILLS=$(KILLS) $(BIN)/python -m pytest -s tests/cluster/test_vertical.py
-
-given = $(filter command environment,$(firstword $(origin $(1))))
 DURATION ?= 180s
-.PHONY: faults-quick
-faults-quick: $(STAMP) ## The simulation on thirty seeds that never change, and each mechanism broken once: its law has to notice
+.PHONY: faults
+faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n plays that one; BREAK=<mechanism> (all; list: names them); QUICK=1: thirty seeds that never change, and each mechanism once
+ifdef QUICK
 	$(BIN)/python -m tests.faults --seed 1 --seeds 30
 	$(BIN)/python -m tests.faults --break all
-
-.PHONY: faults
-faults: $(STAMP) ## Deterministic simulation with faults, for DURATION; SEED=n plays that one; BREAK=<mechanism> (all; list: names them)
+else
 	@$(BIN)/python -m tests.faults $(if $(call given,SEED),--seed $(SEED) $(if $(call given,DURATION),--duration $(DURATION)),--duration $(DURATION)) \
 	$(if $(BREAK),--break $(BREAK)) $(FAULTS_ARGS)
-
-.PHONY: slos-quick
-slos-quick: $(STAMP) ## What a start-time SLO costs, on three traces of a seed that never changes, for CI
-	$(BIN)/python -m pytest -s -n 2 tests/slos
-
-.PHONY: slos
-slos: $(STAMP) ## The same on fresh traces; SEED=n plays those
-	SLACKWATER_TEST_FRESH=1 SLACKWATER_SLO_SEED=$(if $(call given,SEED),$(SEED)) $(BIN)/python -m pytest -s -n0 tests/slos
+endif
 
 .PHONY: loads
-loads: $(STAMP) ## The autoscaler under 64 load shapes for HOURS (12 unless given) of virtual time each; SEED=n; ONLY=wave chooses some
+loads: $(STAMP) ## The autoscaler under forty load shapes for HOURS (12 unless given) of virtual time each; SEED=n; ONLY=wave chooses some
 	@$(BIN)/python -m tests.loads --verbose --seed $(if $(call given,SEED),$(SEED),1) --hours $(if $(call given,HOURS),$(HOURS),12) --only "$(ONLY)"
 
-.PHONY: laws-fresh
-laws-fresh: $(STAMP) ## All property tests on fresh examples
-	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n auto -m hypothesis tests/unit tests/laws tests/scenarios tests/museum tests/providers
+.PHONY: laws
+laws: $(STAMP) ## All property tests on fresh examples; TESTS=tests/slos SEED=n: what a start-time SLO costs; TESTS=tests/laws/explain CASES=10000: so many clusters for each law
+ifdef TESTS
+	SLACKWATER_TEST_FRESH=1 SLACKWATER_SLO_SEED=$(if $(call given,SEED),$(SEED)) SLACKWATER_EXPLAIN_CASES=$(if $(call given,CASES),$(CASES),10000) \
+	  $(BIN)/python -m pytest --timeout 7200 $(if $(call given,CASES),-n auto --hypothesis-show-statistics,-s -n0) $(TESTS)
+else
+	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n auto -m hypothesis $(QUICK_TESTS)
 	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest tests/laws/test_start_time_slo_laws.py tests/laws/test_simulate_laws.py tests/scenarios/test_two_replicas.py
-
-.PHONY: cluster-fresh
-cluster-fresh: controlplane ## The tests on the real control plane that leave something to chance, with fresh seeds
-	SLACKWATER_TEST_FRESH=1 $(BIN)/python -m pytest -n $(CLUSTER_WORKERS) --dist loadfile \
-	  tests/cluster/test_crashes.py tests/cluster/test_nearly_full.py tests/cluster/test_reflector.py
+endif
 
 .PHONY: soak
 soak: controlplane ## What is long and random, with fresh seeds, for DURATION (1h unless given): faults, laws, fuzz, oracle, slos, chaos, kills
@@ -163,90 +146,47 @@ chaos: controlplane ## A real control plane, piece after piece killed or paused 
 	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_CHAOS=$(if $(call given,DURATION),$(DURATION),10m) SLACKWATER_TEST_CHAOS_SEED=$(if $(call given,SEED),$(SEED)) \
 	  $(BIN)/python -m pytest -s tests/cluster/controllers/test_chaos.py
 
-NODES ?= 500
-PODS ?= 20000
-.PHONY: scale-up
-scale-up: controlplane ## From 0 to NODES nodes for PODS pending pods, in batches, with failing nodes; prints the time line
-	SLACKWATER_TEST_SCALE_UP=$(NODES),$(PODS) $(BIN)/python -m pytest -s tests/cluster/test_scale_up.py -k just_the_nodes
-
-DRAINS ?= 5,1
-.PHONY: scale-down
-scale-down: controlplane ## NODES nodes with PODS pods, the load falls to 30 %: for each of DRAINS at a time, makespan and evictions
-	SLACKWATER_TEST_SCALE_DOWN=$(NODES),$(PODS),$(DRAINS) $(BIN)/python -m pytest -s tests/cluster/controllers/test_scale_down.py
-
 N ?= 10000
 SEED ?= 1
 .PHONY: oracle
-oracle: $(STAMP) ## Our predicates and scale-down plans against kube-scheduler's own, on N generated clusters of SEED
+oracle: $(STAMP) ## Our predicates and scale-down plans against kube-scheduler's own, on N generated clusters of SEED; ALL=1: all versions and modes, in batches, going on where it was stopped
+ifdef ALL
+	$(BIN)/python -m tests.oracle.batches --clusters $(N) --seed $(SEED) --all --log tests/output/oracle.jsonl $(KUBERNETES_FLAG)
+else
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) $(KUBERNETES_FLAG)
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --sequential $(KUBERNETES_FLAG)
 	$(BIN)/python -m tests.oracle --clusters $(N) --seed $(SEED) --scores $(KUBERNETES_FLAG)
 	$(BIN)/python -m tests.oracle.drains --clusters $(N) --seed $(SEED)
-
-.PHONY: oracle-all
-oracle-all: $(STAMP) ## All versions and modes, with devices and without, N clusters of SEED each, in batches; the same command goes on where it was stopped
-	$(BIN)/python -m tests.oracle.batches --clusters $(N) --seed $(SEED) --all --log tests/output/oracle.jsonl $(if $(KUBERNETES),--kubernetes $(KUBERNETES))
+endif
 
 CASES ?= 10000
-.PHONY: explain-laws
-explain-laws: $(STAMP) ## Every suggested change helps, and no part of a minimal set does: CASES generated clusters for each law
-	SLACKWATER_TEST_FRESH=1 SLACKWATER_EXPLAIN_CASES=$(CASES) $(BIN)/python -m pytest -n auto --timeout 7200 --hypothesis-show-statistics tests/laws/explain
-
-.PHONY: fuzz-quick
-fuzz-quick: $(STAMP) ## A few examples for each parser, path and recorded request, always the same, for CI
-	$(BIN)/python -m pytest tests/fuzz
-
 .PHONY: fuzz
 fuzz: $(STAMP) ## Fresh examples, CASES for each test: the running service by its OpenAPI documents, and every parser; PODS=100000: so many pods of every size on a real API server
 	$(if $(call given,PODS),SLACKWATER_TEST_FRESH=1 SLACKWATER_FUZZ_PODS=$(PODS) $(BIN)/python -m pytest -s --timeout 7200 tests/cluster/test_pods_of_every_size.py,\
 	  SLACKWATER_FUZZ_CASES=$(CASES) $(BIN)/python -m pytest --timeout 7200 tests/fuzz)
-
-.PHONY: oracle-quick
-oracle-quick: $(STAMP) ## The same at a size that fits CI
-	$(BIN)/python -m pytest tests/oracle
 
 .PHONY: scale
 scale: controlplane ## 5,000 nodes and 150,000 pods on the real API server (NODES=, PODS= for other sizes): sync, memory, lag, filter, plans
 	$(BIN)/python -m tests.bench --only scale $(if $(call given,NODES),--nodes $(NODES)) $(if $(call given,PODS),--pods $(PODS))
 
 .PHONY: bench
-bench: controlplane ## The full benchmark table (long); results in tests/output/
-	$(BIN)/python -m tests.bench
-
-.PHONY: node-choice
-node-choice: controlplane ## N pods (10,000 unless given) with preferences of many kinds, placed on a real control plane
-	NODE_CHOICE_PODS=$(if $(call given,N),$(N),10000) $(BIN)/python -m pytest -s tests/cluster/test_node_choice.py -k bound_where_a_node_was_chosen
-
-.PHONY: bench-quick
-bench-quick: controlplane ## The benchmarks at a size that fits CI
-	$(BIN)/python -m tests.bench --quick
+bench: controlplane ## The full benchmark table (long), results in tests/output/; QUICK=1: at a size that fits CI
+	$(BIN)/python -m tests.bench $(if $(QUICK),--quick)
 
 .PHONY: openapi
-openapi: $(STAMP) ## Writes openapi/ from the code
+openapi: $(STAMP) $(if $(RECORD),controlplane) ## Writes openapi/ from the code; RECORD=1 records the ops listener's bodies on a real control plane before
+	$(if $(RECORD),SLACKWATER_TEST_EXAMPLES=openapi/examples $(BIN)/python -m pytest tests/cluster/test_ops_examples.py)
 	$(BIN)/python -m deploy.documents.openapi openapi
 
-.PHONY: examples
-examples: controlplane ## Records the ops listener's bodies on a real control plane, and writes openapi/ from them
-	SLACKWATER_TEST_EXAMPLES=openapi/examples $(BIN)/python -m pytest tests/cluster/test_ops_examples.py
-	$(MAKE) openapi
-
 .PHONY: docs
-docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/
+docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/; HELM=1 also renders deploy/chart into plain manifests, with helm (built from Go modules)
 	$(BIN)/python -m deploy.documents.pages docs deploy deploy/chart deploy/chart/files
 	cp deploy/monitoring/alerts.yaml deploy/chart/files/alerts.yaml
-
-.PHONY: manifests
-manifests: docs ## Renders deploy/chart into the plain manifests of deploy/, with helm (built from Go modules)
-	$(BIN)/python -m tests.helm
+	$(if $(HELM),$(BIN)/python -m tests.helm)
 
 .PHONY: site
 site: $(STAMP) ## Builds docs/ as a site in build/site; a link that leads nowhere fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file mkdocs.yml  # docs/adr/0197 says what comes after
-
-WIRE := service/src/slackwater/adapters/cloud/externalgrpc/wire
-.PHONY: protobuf
-protobuf: $(STAMP) ## Generates the external provider's messages from their .proto files
-	$(BIN)/python -m grpc_tools.protoc -I service/src --python_out service/src --pyi_out service/src $(WIRE)/*.proto
 
 .PHONY: lock
 lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
@@ -271,43 +211,28 @@ endif
 # The time of the last commit: what is built again from it is the same, byte for byte.
 EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct))
 .PHONY: version
-version: $(STAMP) ## Says which version this is; VERSION=0.2.0 sets that one everywhere
-	@$(BIN)/python -m deploy.version $(if $(filter command,$(firstword $(origin VERSION))),$(VERSION))
+version: $(STAMP) ## Says which version this is; VERSION=0.2.0 sets that one everywhere; CHANGELOG=1 shows the section that changelog.d/ makes
+	@$(if $(CHANGELOG),$(BIN)/towncrier build --draft --version $(RELEASE) 2> /dev/null,$(BIN)/python -m deploy.version $(if $(filter command,$(firstword $(origin VERSION))),$(VERSION)))
 
 RELEASE = $(shell $(BIN)/python -m deploy.version)
-.PHONY: changelog
-changelog: $(STAMP) ## Shows the section that the fragments of changelog.d/ make
-	@$(BIN)/towncrier build --draft --version $(RELEASE) 2> /dev/null
-
 .PHONY: image
-image: $(STAMP) dist ## Builds the container image into DIST/slackwater-image, an OCI layout (Debian packages `mmdebstrap`, `dpkg`); no registry
+image: $(STAMP) dist ## Builds the container image into DIST/slackwater-image, an OCI layout (Debian packages `mmdebstrap`, `dpkg`); no registry. SBOM=1: bills of materials of wheels and image, too
 	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m deploy.image --version $(RELEASE) --wheels $(DIST) --into $(DIST)/slackwater-image \
 	  --revision "$$(git rev-parse HEAD)" $(IMAGE_ARGS)
+	$(if $(SBOM),$(BILLS))
 
-.PHONY: sbom
-sbom: image ## Bills of materials of the wheels and the image in DIST, as CycloneDX and SPDX
-	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m deploy.sbom --version $(RELEASE) --wheels $(DIST) --image $(DIST)/slackwater-image --into $(DIST)
+# As CycloneDX and SPDX.
+BILLS = SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m deploy.sbom --version $(RELEASE) --wheels $(DIST) --image $(DIST)/slackwater-image --into $(DIST)
 
 .PHONY: release
-release: sbom ## All files of a release in DIST, with SHA256SUMS; docs/releasing.md says what comes before and after
+release: image ## All files of a release in DIST, with bills of materials and SHA256SUMS; docs/releasing.md says what comes before and after
 	@git diff --quiet HEAD || { echo "make release: the tree has changes that are not committed" >&2; exit 1; }
+	$(BILLS)
 	tar --create --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --directory $(DIST)/slackwater-image \
 	  --file $(DIST)/slackwater-image-$(RELEASE).oci.tar blobs index.json oci-layout
 	cd $(DIST) && sha256sum *-$(RELEASE)-py3-none-any.whl *-$(RELEASE).oci.tar *-$(RELEASE).cdx.json *-$(RELEASE).spdx.json > SHA256SUMS
 	@cat $(DIST)/SHA256SUMS
 
-.PHONY: image-test
-image-test: controlplane ## Builds the image twice, compares, and runs it with podman as the chart does, on the real control plane
-	$(BIN)/python -m pytest tests/image
-
-.PHONY: packages
-packages: $(STAMP) ## Installs both wheels into empty environments, for each Python 3.11 to 3.13 that is there, and runs them
-	$(BIN)/python -m pytest tests/packaging
-
 .PHONY: size
 size: $(STAMP) ## How large the code is, and how far a reader walks (COMMITS="f7cde3cc HEAD": at these commits)
 	$(BIN)/python -m tests.size $(COMMITS)
-
-.PHONY: format
-format: $(STAMP)
-	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

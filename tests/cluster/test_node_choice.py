@@ -1,6 +1,6 @@
 """Filter names one node, and the pod is bound there: kube-scheduler's own plug-ins find nothing wrong with the place.
 
-`NODE_CHOICE_PODS=10000` makes the first test as large as it is meant to be (`make node-choice`).
+`NODE_CHOICE_PODS=10000` makes the first test as large as it is meant to be (`make cluster NODE_CHOICE=10000`).
 """
 
 import os

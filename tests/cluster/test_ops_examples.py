@@ -1,6 +1,6 @@
 """What the ops listener of a real service on a real control plane answers is what openapi/ops.yaml says.
 
-With SLACKWATER_TEST_EXAMPLES=FOLDER the bodies are written there, as the document's examples: `make examples`.
+With SLACKWATER_TEST_EXAMPLES=FOLDER the bodies are written there, as the document's examples: `make openapi RECORD=1`.
 """
 
 import json

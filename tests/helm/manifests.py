@@ -13,7 +13,7 @@ import yaml
 from tests.helm.program import CHART, template
 
 DEPLOY: Final = CHART.parent
-_MADE: Final = "Rendered from deploy/chart by `make manifests`; change it there."
+_MADE: Final = "Rendered from deploy/chart by `make docs HELM=1`; change it there."
 _HEADS: Final = {
     "slackwater.yaml": f"""\
 # {_MADE}

@@ -95,7 +95,7 @@ def test_the_plain_manifests_are_the_chart_with_its_defaults(helm: Path) -> None
 
 @pytest.mark.parametrize("path", ["slackwater.yaml", "gate/policy.yaml"])
 def test_the_plain_manifests_are_up_to_date(helm: Path, path: str) -> None:
-    assert (DEPLOY / path).read_text() == manifests(helm)[path], "run `make manifests`"
+    assert (DEPLOY / path).read_text() == manifests(helm)[path], "run `make docs HELM=1`"
 
 
 # --- what the values do ---------------------------------------------------------------------------------------------------

@@ -369,7 +369,7 @@ def test_the_generated_messages_are_up_to_date(tmp_path: Path) -> None:
     for name in ("externalgrpc_pb2.py", "externalgrpc_pb2.pyi", "node_pb2.py", "node_pb2.pyi"):
         # The generator's version stands in it, and differs without meaning.
         got, want = _without_version(wire / name), _without_version(made / name)
-        assert got == want, f"{name} is out of date: run `make protobuf`"
+        assert got == want, f"{name} is out of date: see `wire/__init__.py`"
 
 
 def _without_version(path: Path) -> list[str]:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import environ
-from typing import Final
+from typing import Any, Final
 
 from tests.alerts import program as promtool
 
@@ -19,9 +19,11 @@ Reason = str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One target of the Makefile. `missing` gives the reason why it cannot run here, if there is one."""
+    """One target of the Makefile. `make` has the target and its variables, if the target is not the name alone. `missing` gives
+    the reason why the stage cannot run here, if there is one."""
 
     name: str
+    make: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     missing: Callable[[Mapping[str, str]], Reason | None] = lambda _: None
 
@@ -39,7 +41,7 @@ class Plan:
 
 
 def _without_promtool(_environ: Mapping[str, str]) -> Reason | None:
-    return None if promtool.find() else "promtool is not built; `make alerts` builds it (two minutes, once)"
+    return None if promtool.find() else "promtool is not built; `make test TESTS=tests/alerts` builds it (two minutes, once)"
 
 
 def _without_chromium(environ: Mapping[str, str]) -> Reason | None:
@@ -54,31 +56,35 @@ def _without_podman(environ: Mapping[str, str]) -> Reason | None:
     return f"there is no {' and no '.join(absent)}; apt-get install mmdebstrap podman runc uidmap" if absent else None
 
 
-_STATIC: Final = (Stage(name="lint"), Stage(name="site"), Stage(name="types"))
-_QUICK: Final = Stage(name="quick")
+def _tests(name: str, arguments: str = "", **more: Any) -> Stage:
+    """The tests of one folder."""
+    return Stage(name=name, make=("test", f"TESTS={arguments}tests/{name}"), **more)
+
+
+_STATIC: Final = (Stage(name="lint"), Stage(name="site"))
 #: Measures, where the others test.
-BENCHES: Final = "bench-quick"
+BENCHES: Final = "bench"
 
 CHECK: Final = Plan(computing=((Stage(name="unit"),), _STATIC))
 TEST: Final = Plan(
     waiting=(Stage(name="controlplane"), Stage(name="cluster", needs=("controlplane",))),
     computing=(
         (
-            _QUICK,
-            Stage(name="oracle-quick", needs=("controlplane",)),
+            Stage(name="unit", make=("unit", "SLOW=1")),
+            _tests("oracle", needs=("controlplane",)),
             # After the stage `helm`, which builds helm.
-            Stage(name="image-test", needs=("controlplane",), missing=_without_podman),
-            Stage(name="alerts", missing=_without_promtool),
+            _tests("image", needs=("controlplane",), missing=_without_podman),
+            _tests("alerts", missing=_without_promtool),
         ),
         (
             *_STATIC,
-            Stage(name="packages"),
-            Stage(name="slos-quick"),
-            Stage(name="faults-quick"),
-            Stage(name="fuzz-quick"),
+            _tests("packaging"),
+            _tests("slos", "-s -n 2 "),
+            Stage(name="faults", make=("faults", "QUICK=1")),
+            _tests("fuzz"),
             # Its figures say nothing at these sizes: it shows that the benchmarks work.
-            Stage(name=BENCHES, needs=("controlplane",)),
-            Stage(name="helm", needs=("controlplane",)),
+            Stage(name=BENCHES, make=("bench", "QUICK=1"), needs=("controlplane",)),
+            _tests("helm", needs=("controlplane",)),
             Stage(name="browser", missing=_without_chromium),
         ),
     ),

@@ -46,7 +46,7 @@ class Result:
 
 def make(stage: Stage) -> Sequence[str]:
     """The command of a stage of the Makefile."""
-    return (os.environ.get("MAKE", "make"), "--no-print-directory", stage.name)
+    return (os.environ.get("MAKE", "make"), "--no-print-directory", *(stage.make or (stage.name,)))
 
 
 class Run:

@@ -1,7 +1,7 @@
 """Which tests take long: `make check` leaves them to `make test`.
 
-`tests/slow.txt` lists them, one a line, without parameters. `make slow-tests` measures all quick tests and writes it again.
-Both play a test that is not listed.
+`tests/slow.txt` lists them, one a line, without parameters. `python -m tests.stages.slow` measures all quick tests and
+writes it again. Both play a test that is not listed.
 """
 
 import os
@@ -53,7 +53,7 @@ def _function(test: str) -> str:
 def main() -> int:
     """Runs all quick tests and writes the list. Exit status: that of the tests."""
     with tempfile.TemporaryDirectory() as folder:
-        status = subprocess.run(["make", "quick"], env={**os.environ, RECORDS: folder}, check=False).returncode
+        status = subprocess.run(["make", "unit", "SLOW=1"], env={**os.environ, RECORDS: folder}, check=False).returncode
         if status == 0:
             LIST.write_text("".join(f"{test}\n" for test in slow_ones(read(Path(folder)))))
     return status

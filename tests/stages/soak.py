@@ -29,23 +29,27 @@ class Part:
     variables: tuple[str, ...] = ()
     seeded: bool = False
 
+    @property
+    def name(self) -> str:
+        return " ".join((self.target, *self.variables))
+
     def arguments(self, seed: int) -> list[str]:
         return [self.target, *self.variables, *([f"SEED={seed}"] if self.seeded else ())]
 
 
 PARTS: Final = (
     Part(target="faults", variables=("DURATION=5m",)),
-    Part(target="laws-fresh"),
+    Part(target="laws"),
     Part(target="fuzz", variables=("CASES=100",)),
-    Part(target="explain-laws", variables=("CASES=500",)),
+    Part(target="laws", variables=("TESTS=tests/laws/explain", "CASES=500")),
     Part(target="oracle", variables=("N=3000",), seeded=True),
-    Part(target="slos"),
+    Part(target="laws", variables=("TESTS=tests/slos",)),
     Part(target="loads", seeded=True),
     Part(target="chaos", variables=("DURATION=5m",)),
-    Part(target="cluster-kills", variables=("KILLS=6",)),
-    Part(target="scale-up", variables=("NODES=100", "PODS=4000")),
-    Part(target="scale-down", variables=("NODES=60", "PODS=1200")),
-    Part(target="cluster-fresh"),
+    Part(target="cluster", variables=("KILLS=6",)),
+    Part(target="cluster", variables=("SCALE_UP=100,4000",)),
+    Part(target="cluster", variables=("SCALE_DOWN=60,1200,5,1",)),
+    Part(target="cluster", variables=("FRESH=1",)),
 )
 
 
@@ -79,7 +83,7 @@ def soak(
         if play(arguments, log):
             failures.append(Failure(command=f"make {' '.join(arguments)}", log=log))
             tell(f"failed: {log}")
-        played[part.target] += 1
+        played[part.name] += 1
     return played, failures
 
 

@@ -38,7 +38,7 @@ from slackwater.snapshot.running_pods import RunningPods
 
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 NOW = UnixTime(1e9)
-#: How many cases the laws draw: few in CI, 10,000 by `make explain-laws`.
+#: How many cases the laws draw: few in CI, 10,000 by `make laws TESTS=tests/laws/explain`.
 CASES = int(os.environ.get("SLACKWATER_EXPLAIN_CASES", "20"))
 
 

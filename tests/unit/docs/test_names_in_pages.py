@@ -209,6 +209,24 @@ def test_every_make_target_of_a_page_exists(page: Path) -> None:
     assert {target for line in lines for target in line.split()} - {*targets} == set()
 
 
+@each_page
+def test_every_variable_of_make_in_a_page_exists(page: Path) -> None:
+    text = Path("Makefile").read_text()
+    named = {
+        variable
+        for line in re.findall(r"(?:`|^    )make ([^`\n]*)", page.read_text(), re.MULTILINE)
+        for variable in re.findall(r"\b([A-Z_]+)=", line)
+    }
+    assert {name for name in named if not re.search(rf"\$\({name}\)|ifdef {name}\b", text)} == set()
+
+
+def test_targets_are_few_and_each_says_what_it_does() -> None:
+    text = Path("Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", text, re.MULTILINE))
+    assert len(targets) <= 30, "a variant by size or seed is a variable of a target"
+    assert targets - set(re.findall(r"^([a-z-]+):.*## \w", text, re.MULTILINE)) == set()
+
+
 _KEYS: Final = keys(schema(), schema()["$defs"])
 #: Keys of `/dumpstate`, and a file.
 _NO_KEYS: Final = {"autoscaler.notes", "scheduler.yaml"}

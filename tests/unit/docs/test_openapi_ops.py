@@ -121,7 +121,7 @@ async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: 
 
 @pytest.mark.parametrize("example", dumpstate_schema.EXAMPLES, ids=lambda example: example.name)
 def test_each_recorded_body_is_what_its_schema_says(example: dumpstate_schema.OpsExample) -> None:
-    """They were recorded on a real control plane: `make examples`."""
+    """They were recorded on a real control plane: `make openapi RECORD=1`."""
     operation = OPS["paths"][example.path][example.method]
     ((_, answered),) = operation["responses"]["200"]["content"].items()
     text = (EXAMPLES / example.file).read_text()
