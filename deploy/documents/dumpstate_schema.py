@@ -3,8 +3,8 @@
 - The schema describes the dump of the state machine, with the autoscaler's last loop and the configuration. Keys may be added
   without a new version. Objects of the API server have no detailed schema: they follow the values of `slackwater.model` and are
   there only so that a dump can be loaded again.
-- `add_examples` reads `examples/ops-NAME.request.json` and `examples/ops-NAME.200.json`, which `make openapi RECORD=1` records on a
-  real control plane (`tests/cluster/test_ops_examples.py`).
+- `add_examples` reads `examples/ops-NAME.request.json` and `examples/ops-NAME.200.json`, which `make openapi RECORD=1` records
+  on a real control plane (`tests/cluster/test_ops_examples.py`).
 """
 
 import json

@@ -1,2 +1,5 @@
-"""The protocol's messages. From a clone, `python -m grpc_tools.protoc -I service/src --python_out service/src
---pyi_out service/src service/src/slackwater/adapters/cloud/externalgrpc/wire/*.proto` generates `*_pb2` from the `.proto` files."""
+"""The protocol's messages: `*_pb2`, which protoc makes of this folder's `.proto` files.
+
+From a clone: `protoc="python -m grpc_tools.protoc -Iservice/src --python_out service/src --pyi_out service/src"`, and then
+`$protoc service/src/slackwater/adapters/cloud/externalgrpc/wire/*.proto`.
+"""
