@@ -83,14 +83,16 @@ MATRIX_TESTS := tests/cluster/test_binding.py tests/cluster/test_preemption.py t
   tests/cluster/test_node_choice.py tests/cluster/test_scale_up.py tests/cluster/controllers/test_scale_down.py
 FRESH_TESTS := tests/cluster/test_crashes.py tests/cluster/test_nearly_full.py tests/cluster/test_reflector.py
 ALONE = $(BIN)/python -m pytest -s
+DRAINS ?= 5,1
+SIZE = $(or $(NODES),500),$(or $(PODS),20000)
 .PHONY: cluster
-cluster: controlplane ## Tests on the real control plane. TESTS=...: some; MATRIX=1: those of docs/versions.md; FRESH=1: with fresh seeds; KILLS=6, SCALE_UP=500,20000 (nodes, pods), SCALE_DOWN=500,20000,5,1 (drains at a time), NODE_CHOICE=10000 (pods): one, at this size
+cluster: controlplane ## Tests on the real control plane. TESTS=...: some; MATRIX=1: those of docs/versions.md; FRESH=1: with fresh seeds; SCALE_UP=1, SCALE_DOWN=1 (DRAINS=5,1 at a time): one, with NODES and PODS; KILLS=6, NODE_CHOICE=10000 (pods): one, at this size
 ifdef KILLS
 	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_KILLS=$(KILLS) $(ALONE) tests/cluster/test_vertical.py
 else ifdef SCALE_UP
-	SLACKWATER_TEST_SCALE_UP=$(SCALE_UP) $(ALONE) tests/cluster/test_scale_up.py -k just_the_nodes
+	SLACKWATER_TEST_SCALE_UP=$(SIZE) $(ALONE) tests/cluster/test_scale_up.py -k just_the_nodes
 else ifdef SCALE_DOWN
-	SLACKWATER_TEST_SCALE_DOWN=$(SCALE_DOWN) $(ALONE) tests/cluster/controllers/test_scale_down.py
+	SLACKWATER_TEST_SCALE_DOWN=$(SIZE),$(DRAINS) $(ALONE) tests/cluster/controllers/test_scale_down.py
 else ifdef NODE_CHOICE
 	NODE_CHOICE_PODS=$(NODE_CHOICE) $(ALONE) tests/cluster/test_node_choice.py -k bound_where_a_node_was_chosen
 else ifdef MATRIX

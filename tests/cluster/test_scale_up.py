@@ -1,6 +1,6 @@
 """From no node at all: pods pend, nodes come in batches, some fail and are replaced, every pod runs, and no node is too many.
 
-`make cluster SCALE_UP=500,20000` runs the same at full size and prints the time line.
+`make cluster SCALE_UP=1 NODES=500 PODS=20000` runs the same at full size and prints the time line.
 """
 
 import os

@@ -47,8 +47,8 @@ PARTS: Final = (
     Part(target="loads", seeded=True),
     Part(target="chaos", variables=("DURATION=5m",)),
     Part(target="cluster", variables=("KILLS=6",)),
-    Part(target="cluster", variables=("SCALE_UP=100,4000",)),
-    Part(target="cluster", variables=("SCALE_DOWN=60,1200,5,1",)),
+    Part(target="cluster", variables=("SCALE_UP=1", "NODES=100", "PODS=4000")),
+    Part(target="cluster", variables=("SCALE_DOWN=1", "NODES=60", "PODS=1200")),
     Part(target="cluster", variables=("FRESH=1",)),
 )
 

@@ -1,7 +1,7 @@
 """Forty nodes whose load falls to 30 %: drained side by side, with the real controllers making every pod again elsewhere.
 
 In the middle a budget holds one node up, and 200 new pods need the room of nodes that are being drained. Then once more with
-twenty nodes, undisturbed, one drain at a time. `make cluster SCALE_DOWN=300,6000,5,1` runs both at one size.
+twenty nodes, undisturbed, one drain at a time. `make cluster SCALE_DOWN=1 NODES=300 PODS=6000` runs both at one size.
 """
 
 import os

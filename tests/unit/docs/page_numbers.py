@@ -53,7 +53,7 @@ def numbers(text: str) -> Iterator[re.Match[str]]:
 
 def _adrs(text: str) -> Iterator[Span]:
     """`[ADR 170](adr/0170-name.md)`, or `[121](...)` in a list; another test wants the file."""
-    for found in re.finditer(r"\[(?:ADR )?(\d+)\]\([./a-z]*adr/0*(\d+)-[^)]*", text):
+    for found in re.finditer(r"\[(?:ADR )?(\d+)\]\([./a-z]*adr/(?:superseded/)?0*(\d+)-[^)]*", text):
         if found[1] == found[2]:
             yield found.span()
 

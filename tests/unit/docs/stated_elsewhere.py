@@ -389,7 +389,7 @@ MEASURED: Final[tuple[Measured, ...]] = (
         "python -m tests.bench --only autoscaler-loop",
         "2026-11-22",
     ),
-    Measured(stated("autoscaler", "were ready after {} s", 104), "make scale-up NODES=500 PODS=20000", "2026-11-22"),
+    Measured(stated("autoscaler", "were ready after {} s", 104), "make cluster SCALE_UP=1 NODES=500 PODS=20000", "2026-11-22"),
     Measured(
         stated(
             "scaledown",
@@ -400,7 +400,7 @@ MEASURED: Final[tuple[Measured, ...]] = (
             701,
             192,
         ),
-        "make scale-down NODES=300 PODS=6000",
+        "make cluster SCALE_DOWN=1 NODES=300 PODS=6000",
         "2026-11-23",
     ),
     Measured(
