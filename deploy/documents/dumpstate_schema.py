@@ -104,14 +104,17 @@ _PERMITS: Final = _list(
         heardInSeconds=_described(_SECONDS_OR_NULL, "The agent's last request to this process."),
         deniedSinceSeconds=_SECONDS_OR_NULL,
         exact=_described(_YES_NO, "Counted by what is known, not by a guess after a restart."),
-        fenced=_described(_YES_NO, "No write of a former process can change the annotation any more."),
+        fenced=_described(
+            _YES_NO,
+            "Whether every permit write of a former process has ended, so that none can change the annotation any more.",
+        ),
         foundOn=_described(_TEXT_OR_NULL, "The annotation that it counts by until its agent is heard."),
         doubtful=_described(_YES_NO, "That annotation may have arrived late: until then all of it is Buffer."),
         permitted=_described(_AMOUNTS_OR_NULL, "Of a plain pod: its permit, to which its node may not have resized it yet."),
         resizedFrom=_AMOUNTS_OR_NULL,
         has=_described(_AMOUNTS_OR_NULL, "The most that its agent has: its last permit, less what it has given back since."),
         load=_described({"type": ["object", "null"]}, "What the agent last measured."),
-        odd=_described(_YES_NO, "Has asked for no multiple of its compute unit."),
+        odd=_described(_YES_NO, "Whether the agent has asked for an amount that is no multiple of its compute unit."),
         urgent=_described(_YES_NO, "An answer waits for the permit limit to be written."),
         behind=_described(_YES_NO, "Has grown into room that is still written as others'; answered when that is written."),
         attempts=_WHOLE,
@@ -124,7 +127,7 @@ _PERMITS: Final = _list(
     ),
 )
 _QUEUE: Final = _list(
-    "Of each node the machines that may leave it, first who leaves first.",
+    "For each node, the machines that may migrate away, in the order in which they leave.",
     _object(
         node=_TEXT,
         **_POD,

@@ -1,6 +1,6 @@
 """Compares a placed pod's node with the other nodes: which would take the pod, with what score, and why the rest would not.
 
-    placed_instead(explain_input, pod) -> Instead     # None if the pod's node is unknown
+    found = placed_instead(explain_input, pod)        # None if the pod's node is unknown
 
 The comparison is made of the present cluster when somebody asks; nothing is remembered of the moment at which the pod was
 placed. A trial removes the pod from its node first, so that the node is scored as it was for the pod.

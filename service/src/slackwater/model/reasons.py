@@ -115,7 +115,7 @@ MEANINGS: Final[dict[Reason, ReasonInfo]] = {
         "vertical_unreadable", "Slackwater: the annotations of a workload that grows in place cannot be read", False
     ),
     Reason.TARGET_NODE_ELSEWHERE: ReasonInfo(
-        "landing_elsewhere", "Slackwater: the migration has its room on another node", False
+        "target_node_elsewhere", "Slackwater: the migration has its room on another node", False
     ),
     Reason.NODE_NAME: ReasonInfo("node_name", "node(s) didn't match the requested node name", False, "NodeName"),
     Reason.NODE_LEFT_OUT: ReasonInfo("node_left_out", "node(s) didn't satisfy plugin(s) [NodeAffinity]", False, "NodeAffinity"),

@@ -18,19 +18,19 @@ def test_lines_are_the_same_wherever_the_stream_is_cut(lines: list[bytes], cuts:
     stream = b"".join(line + b"\n" for line in lines) + unfinished
     edges = sorted({0, len(stream), *(min(cut, len(stream)) for cut in cuts)})
     splitter = LineSplitter()
-    got = [line for first, last in pairwise(edges) for line in splitter.event_source(stream[first:last])]
+    got = [line for first, last in pairwise(edges) for line in splitter.feed(stream[first:last])]
     assert got == [line for line in lines if line]
 
 
 def test_a_line_longer_than_the_bound_is_refused_before_it_fills_the_memory() -> None:
     splitter = LineSplitter(longest=100)
-    assert splitter.event_source(b"x" * 100) == []
+    assert splitter.feed(b"x" * 100) == []
     with pytest.raises(MalformedAnswer, match="101 bytes and no end of it, want at most 100"):
-        splitter.event_source(b"x")
+        splitter.feed(b"x")
 
 
 def test_a_long_line_in_tiny_pieces_takes_time_linear_in_its_length() -> None:
     splitter = LineSplitter()
     for _ in range(200_000):  # quadratic work would be 20 GB of copying
-        splitter.event_source(b"x" * 10)
-    assert splitter.event_source(b"\n") == [b"x" * 2_000_000]
+        splitter.feed(b"x" * 10)
+    assert splitter.feed(b"\n") == [b"x" * 2_000_000]

@@ -50,7 +50,7 @@ class LineSplitter:
         self._longest = longest
         self._begun = bytearray()
 
-    def event_source(self, chunk: bytes) -> list[bytes]:
+    def feed(self, chunk: bytes) -> list[bytes]:
         """Adds a chunk; returns the lines that it completes, without newlines and empty lines. Raises `MalformedAnswer`."""
         cut = chunk.rfind(b"\n")
         if cut < 0:
@@ -170,7 +170,7 @@ class KubeClient:
                     raise refused(f"watch {path}", answer.status, await answer.read(), answer.headers)
                 yield []
                 async for chunk in answer.content.iter_any():
-                    if lines := splitter.event_source(chunk):
+                    if lines := splitter.feed(chunk):
                         yield lines
         except (aiohttp.ClientError, OSError) as error:
             raise self._failure(attempt, error) from error

@@ -1,6 +1,6 @@
 """Plans a scale-up. In: a snapshot, the demand and the node groups. Out: which groups grow by how many nodes, for which pods.
 
-    demand = which_count(pods, rules=policy.pending, now=now)
+    demand = pending_demand(pods, rules=policy.pending, now=now)
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock)
 

@@ -48,7 +48,7 @@ def resolved(headroom_requests: HeadroomRequests, newest: Mapping[tuple[str, Own
     Leaves out buffers whose provisioning strategy is not active capacity. `newest`: the newest pod of each workload that has
     pods.
 
-        chunks = min(max(replicas, ceil(percentage x replicas of the workload / 100)), the number within the limits)
+        chunks = min(max(replicas, ceil(percentage * workload_replicas / 100)), most)    # most: the number within the limits
 
     Chunk is CapacityBuffer's word for one placeholder. A placeholder is like the pod of the PodTemplate or of the workload. If
     the workload has pods, its newest pod is used, since admission may have changed it. If only limits are given, the buffer

@@ -1,11 +1,10 @@
 """Sizing by rate: how much room a rule asks for, and as how many placeholders ("pieces") of which size. ADR 70 has the
 arithmetic, and where it differs from the proposal.
 
-    asked = max(rate x capacity, least)                              of each resource, exact
-    piece <= average node / granularity                              of each resource; v2: also <= the largest pod, but
-                                                                     never less than a 110th of an average node
-    piece fits an empty node of at least one shape
-    n     =  the smallest number of equal pieces that are no larger
+- `asked = max(rate * capacity, least)` of each resource, exact.
+- A piece is at most the average node divided by the granularity, of each resource; in v2 also at most the largest pod, but
+  never less than a 110th of an average node. It fits an empty node of at least one shape.
+- n is the smallest number of equal pieces that are no larger.
 
 v1: n pieces hold `asked`. v2: first comes one placeholder as large as any pod (the most CPU and the most memory that any pod
 requests; if no node has both, one like the pod with the most CPU, and one like the pod with the most memory); pieces hold the

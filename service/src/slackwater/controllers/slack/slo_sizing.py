@@ -40,7 +40,7 @@ _LEAST, _MOST = 0.0001, 0.9
 
 
 @dataclass(slots=True)
-class _Account:
+class _LateBudget:
     """The running sums of late pods and of the allowed excess for one class. `late` and `exceeded` decay with the pods that
     come.
 
@@ -76,7 +76,7 @@ def rate_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
     late_counts, judged = _by_steps(late, first, minute), _by_steps(in_time + late, first, minute)
     day = max(float(judged.sum()) / max(len(judged), 1) * _STEPS, _FEW)
     exceeded = day * _MEMORY_DAYS * _EXCEEDED
-    pod_resources = _Account(allowed=AIM * (PPM - share_ppm) / PPM, day=day, late=_LATENESS * exceeded, exceeded=exceeded)
+    budget = _LateBudget(allowed=AIM * (PPM - share_ppm) / PPM, day=day, late=_LATENESS * exceeded, exceeded=exceeded)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(judged)]).tolist()
     came = late_today = rate = 0.0
     for step, (pods, some) in enumerate(zip([*judged.tolist(), 0], [*late_counts.tolist(), 0], strict=True)):
@@ -84,8 +84,8 @@ def rate_now(in_time: Int64, late: Int64, share_ppm: int, *, minute: int) -> flo
         if not into:
             came = late_today = 0.0
         to_come = sums[step - into] - sums[step - _STEPS] if step >= _STEPS else day * (_STEPS - into) / _STEPS
-        rate = pod_resources.rate(came, late_today, to_come)
-        pod_resources.learns(pods, some, rate)
+        rate = budget.rate(came, late_today, to_come)
+        budget.learns(pods, some, rate)
         came, late_today = came + pods, late_today + some
     return rate  # of the step that has begun, whose pods are not known yet
 

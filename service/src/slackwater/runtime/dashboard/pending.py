@@ -1,7 +1,7 @@
 """Groups the pending pods for the dashboard: pods of one owner with equal requests and the same reason to wait are one entry.
 
     groups.add(pods)
-    groups.section() -> {"total": pods, "groups": number of groups, "entries": [...]}
+    groups.section()    # {"total": pods, "groups": number of groups, "entries": [...]}
 
 So ten thousand pods of a few jobs are a few entries. Reasons are schedulers' messages, compared without their numbers, which
 differ from attempt to attempt. Deliberately absent: what would help (`/explain`).

@@ -1,6 +1,6 @@
 """Keeps the last hour and the last day of the overview's figures in memory, for sparklines and `GET /series`.
 
-    series.take(at, {"pending": 12, "binds": 3, ...})   # each second, or as often as the caller likes
+    series.take(at, {"pending": 12, "binds": 3})        # each second, or as often as the caller likes
 
 The hour has a point for each step of 15 s, the day one for each step of 5 min; both are bounded. Each figure has one way to
 combine the values within a step: mean, largest, last or sum. A step without a call of `take` has the value None. Prometheus is

@@ -1,6 +1,6 @@
 """Renders an explanation as an HTML page: one sentence first, then what would help, then the reasons, with equal ones merged.
 
-    why_page(explanation, path) -> HTML     # `explanation` is the JSON that /explain/... answers
+    html = why_page(explanation, path)      # `explanation` is the JSON that /explain/... answers
 
 The dashboard fetches this page and shows its element `#explanation`. So there is one rendering, which works without JavaScript.
 Every text that comes from the cluster is escaped.

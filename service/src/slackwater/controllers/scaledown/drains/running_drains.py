@@ -186,7 +186,7 @@ def drains_to_give_up(
 ) -> tuple[NodeName, ...]:
     """Finds the nodes whose removal is to be given up for pods that fit nowhere else (`homeless`), the latest removal first.
 
-        given_up = room_in_leaving(planning_input, leaving, homeless)
+        given_up = drains_to_give_up(planning_input, leaving, homeless)
 
     `leaving`: nodes whose removal can still be given up, and when it began. In a trial, each is opened again and pods are
     placed there. The latest removals come first, since the least work is lost with them. The snapshot is left as it was. This
