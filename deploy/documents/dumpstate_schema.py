@@ -10,7 +10,9 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
+
+from slackwater.cluster.holds import Cause
 
 Json = dict[str, Any]
 
@@ -76,15 +78,16 @@ _PODS: Final = _list(
     ),
 )
 _HOLDS: Final = _list(
-    "Room held between filter and bind, and on target nodes of migrations. `node` is null where several may still be chosen.",
+    "Room kept on nodes for pods that are not bound there yet.",
     _object(
         **_POD,
-        nodes=_WHOLE,
-        node=_TEXT_OR_NULL,
+        cause=_described(
+            {"enum": list(get_args(Cause))},
+            "What the room waits for: a bind, that of a former try, a preemption, the drain of the pod's node, its migration.",
+        ),
+        node=_TEXT,
         amounts=_AMOUNTS,
         endsInSeconds=_described(_SECONDS_OR_NULL, "Null for a migration's target node: it ends with the migration."),
-        nodeNames=_list("Where the pod may go.", _TEXT),
-        countedNames=_list("Where the room counts as held.", _TEXT),
         nominee=_described(
             _WHOLE_OR_NULL,
             "The pod's priority, while the node was only named to kube-scheduler: more important pods do not count the room as "

@@ -18,7 +18,7 @@ from tests.support.controlplane.component import Launch
 ALONE: Final = "kube-scheduler alone"
 NOTHING: Final = "decides nothing"
 #: Slackwater binds, and filter names every node that passes.
-ALL_NODES: Final = "extender: {bind: true}\nfeatureGates: {Steering: false}\n"
+ALL_NODES: Final = "extender: {bind: true}\n"
 #: In the audit log.
 SCHEDULER_USER: Final = "system:kube-scheduler"
 EXTENDER_USER: Final = "slackwater"

@@ -49,7 +49,7 @@ class Loop:
     steps: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.state_machine = StateMachine(Policy(chooses_node=True, binds=False, scheduler_name="default-scheduler"))
+        self.state_machine = StateMachine(Policy(binds=False, scheduler_name="default-scheduler"))
         self.scoring = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
         self.choosing = FilterNodeChooser(self.state_machine, self.scoring, self.clock)
         self.decoder = PodDecoder(KindInterner())

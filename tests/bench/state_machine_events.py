@@ -124,7 +124,7 @@ def _of_state(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
 def _place(state_machine: StateMachine, pod: Pod, rows: Rows) -> None:
     state_machine.apply(PodSeen(pod), _NOW)
     fitting = rows[state_machine.filter(pod, rows, _NOW) == Reason.OK]
-    scores = state_machine.prioritize(pod, fitting)
+    scores = state_machine.prioritize(pod, fitting, _NOW)
     node = NodeName(f"n{fitting[scores.argmax()]}")  # rows were given in the order of the names
     state_machine.bind(pod.uid, pod.key, node, _NOW)
     state_machine.apply(BindEnded(pod.uid, node, "bound", ""), _NOW)

@@ -22,7 +22,6 @@ from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
-CHOOSES: dict[str, Any] = {"featureGates": {"Steering": True}}
 PODS = int(os.environ.get("NODE_CHOICE_PODS", "300"))
 #: 31 pods for each node that takes any, and two in each zone for batch pods: more would not fit.
 NODES = max(36, 3 * (-(-PODS // (3 * 31)) + 2))
@@ -69,12 +68,11 @@ async def check_places(stage: Stage, ground: Ground, plugins: Path, pods: dict[s
 
 
 @pytest.mark.timeout(BOUND_WITHIN_SECONDS + 600)
-@pytest.mark.parametrize("binds", [True, False], ids=["we bind", "kube-scheduler binds"])
 async def test_pods_that_come_while_kube_scheduler_is_at_work_are_bound_where_a_node_was_chosen(
-    stage: Stage, ground: Ground, plugins: Path, binds: bool
+    stage: Stage, ground: Ground, plugins: Path
 ) -> None:
     n_nodes = await a_cluster(ground)
-    service = await stage.up({**CHOOSES, "extender": {"bind": binds}})
+    service = await stage.up()
     await ground.make_pods(a_constrained_pod(number, n_nodes=n_nodes) for number in range(PODS))
     pods = await ground.until_bound(PODS, within_seconds=BOUND_WITHIN_SECONDS)
 
@@ -96,7 +94,7 @@ async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_n
 ) -> None:
     """Half of each node is set aside in our accounting alone. Nobody said that kube-scheduler learns where pods go: it is."""
     await ground.make_nodes(30, cpu="24")
-    service = await stage.up_service({"extender": {"bind": False}, "nodes": {"system": {"cpu": "12"}}})
+    service = await stage.up_service({"nodes": {"system": {"cpu": "12"}}})
     await ground.make_pods(a_pod(f"p-{number:04}", cpu="250m") for number in range(1600))
     await stage.up_scheduler(edit=_binding_slowly)
 
@@ -122,7 +120,7 @@ async def test_where_kube_scheduler_binds_a_service_killed_in_the_middle_loses_n
 async def test_where_kube_scheduler_binds_the_room_is_kept_and_counted_all_the_same(stage: Stage, ground: Ground) -> None:
     """Half of each node is set aside in our accounting alone, so that kube-scheduler's own would put twice as many there."""
     await ground.make_nodes(10, cpu="4")
-    service = await stage.up({**CHOOSES, "extender": {"bind": False}, "nodes": {"system": {"cpu": "2"}}})
+    service = await stage.up({"nodes": {"system": {"cpu": "2"}}})
     await ground.make_pods(a_pod(f"p-{number:03}", cpu="500m") for number in range(45))
 
     async def n_bound() -> int:

@@ -49,8 +49,8 @@ def check_state(state_machine: StateMachine, meddled: Container[str]) -> None:
             if node is not None and node.name not in meddled:
                 text = f"Reserved {columns.reserved[:, row].tolist()} - Buffer {columns.buffer[:, row].tolist()}"
                 raise Broken("S2", f"node {node.name}: {text} > Total {columns.total[:, row].tolist()}")
-    for uid, hold in state_machine.state.holds:
-        if state_machine.state.reservations.get(uid) is not None:
+    for key, hold in state_machine.state.holds:
+        if key.cause in ("bind", "former try") and state_machine.state.reservations.get(key.uid) is not None:
             raise Broken("S4", f"pod {hold.key} has a hold and a reservation")
 
 

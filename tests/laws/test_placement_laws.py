@@ -22,7 +22,7 @@ def a_ledger(nodes: list[tuple[Amounts, Amounts, Amounts]]) -> Ledger:
     for number, (total, reserved, held) in enumerate(nodes):
         ledger.open_row(Row(number), total, NodePolicy())
         ledger.admit(Row(number), ordinary_resources(reserved))
-        ledger.hold(np.array([number], np.intp), held)
+        ledger.hold(Row(number), held)
     return ledger
 
 
@@ -104,9 +104,8 @@ def test_the_worked_scores_of_the_reference() -> None:
 def test_what_is_admitted_and_released_leaves_the_ledger_as_it_was(reserved: Amounts, buffer: Amounts, total: Amounts) -> None:
     ledger = a_ledger([(total, NOTHING, NOTHING)])
     before = ledger.columns.copy()
-    rows = np.array([0], np.intp)
     ledger.admit(Row(0), ordinary_resources(reserved))
-    ledger.hold(rows, buffer)
+    ledger.hold(Row(0), buffer)
     ledger.release(Row(0), ordinary_resources(reserved))
-    ledger.release_held(rows, buffer)
+    ledger.release_held(Row(0), buffer)
     assert ledger.columns.same_as(before)

@@ -18,7 +18,12 @@ FEW = settings(
 )
 #: Where the machines make their worlds.
 MAKERS = (test_state_machine_laws, growing, preempting, draining)
-MACHINES = (test_state_machine_laws.StateMachineRules, test_growth_laws.GrowthMachine, test_preemption_laws.PreemptionMachine)
+MACHINES = (
+    test_state_machine_laws.StateMachineRules,
+    test_state_machine_laws.WhereWeBind,
+    test_growth_laws.GrowthMachine,
+    test_preemption_laws.PreemptionMachine,
+)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

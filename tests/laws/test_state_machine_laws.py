@@ -1,5 +1,6 @@
-"""Whatever happens, in whatever order, the cluster state adds up and our own promises never exceed a node."""
+"""Whatever happens, in whatever order, the cluster state adds up and our own promises never exceed a node; whoever binds."""
 
+from functools import reduce
 from typing import Any
 
 import hypothesis.strategies as st
@@ -9,13 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec import structs
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.columns import feasible_mask
+from slackwater.model.columns import Codes, Int64, Mask, Rows, feasible_mask
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from slackwater.model.resources import Amounts
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_pod, amounts
@@ -31,7 +33,9 @@ sizes = st.sampled_from(["0", "100m", "1", "2", "3", "9"])
 
 
 class StateMachineRules(RuleBasedStateMachine):
-    """Events and questions in any order. `pods` is what an API server would have."""
+    """Events and questions in any order, where kube-scheduler binds. `pods` is what an API server would have."""
+
+    binds = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +55,7 @@ class StateMachineRules(RuleBasedStateMachine):
         return Instant(self.now)
 
     def policy(self, system: str) -> Policy:
-        return Policy(nodes=NodePolicy(system=amounts(system, "0")), chooses_node=True)
+        return Policy(nodes=NodePolicy(system=amounts(system, "0")), binds=self.binds)
 
     def pod(self, data: st.DataObject) -> Pod:
         return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]
@@ -77,14 +81,45 @@ class StateMachineRules(RuleBasedStateMachine):
     def ask_filter(self, data: st.DataObject, rows: list[str]) -> None:
         pod = self.pod(data)
         asked = self.state_machine.state.nodes.rows_of([*rows, "stranger"])
-        first = not self.state_machine.state.holds.all_of(pod.uid)
         passing = self.state_machine.passing(pod, asked, self.at)
+        held = self.state_machine.state.ledger.columns.held.copy()
         codes = self.state_machine.filter(pod, asked, self.at)
         assert codes[-1] != Reason.OK
-        if first:
-            assert (feasible_mask(codes) == passing).all()
+        assert not (feasible_mask(codes) & ~passing).any()
         if pod.node is not None and pod.node not in rows:
             assert codes.all()
+        if self.binds:
+            self.check_answer_without_hold(pod, asked, codes, passing, held)
+        else:
+            self.check_named_node(pod, asked, codes, passing)
+
+    def check_answer_without_hold(self, pod: Pod, rows: Rows, codes: Codes, passing: Mask, held: Int64) -> None:
+        """Filter names whatever is feasible, holds nothing, and says the same again."""
+        assert (feasible_mask(codes) == passing).all()
+        assert (self.state_machine.state.ledger.columns.held <= held).all()
+        assert (self.state_machine.filter(pod, rows, self.at) == codes).all()
+
+    def check_named_node(self, pod: Pod, rows: Rows, codes: Codes, passing: Mask) -> None:
+        """Filter names one node if any is feasible, and holds room there within its Total; on two nodes at most for a pod."""
+        named = rows[feasible_mask(codes)]
+        assert len(named) == min(1, int(passing.sum()))
+        assert len(self.state_machine.state.holds.rows_of(pod.uid)) <= 2
+        if len(named) and self.state_machine.state.reservations.get(pod.uid) is None:
+            row = Row(int(named[0]))
+            assert row in self.state_machine.state.holds.rows_of(pod.uid)
+            here = self.state_machine.state.ledger.numbers(row)
+            promised = here.reserved.plus(here.held)
+            assert all(not want or much <= most for want, much, most in zip(pod.need, promised, here.total, strict=True))
+
+    @precondition(lambda self: self.pods)
+    @rule(data=st.data(), rows=st.lists(nodes, min_size=2, unique=True))
+    def ask_prioritize(self, data: st.DataObject, rows: list[str]) -> None:
+        """It holds room at most where we bind, on one node, and as long as a hold may last."""
+        pod, asked = self.pod(data), self.state_machine.state.nodes.rows_of(rows)
+        before = self.state_machine.state.holds.rows_of(pod.uid)
+        self.state_machine.prioritize(pod, asked, self.at)
+        after = self.state_machine.state.holds.rows_of(pod.uid)
+        assert len(after) <= 1 if self.binds else after == before
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), node=nodes)
@@ -93,7 +128,8 @@ class StateMachineRules(RuleBasedStateMachine):
         pod = self.pod(data)
         rows = self.state_machine.state.nodes.rows_of([node])
         here = self.state_machine.state.ledger.numbers(Row(int(rows[0])))
-        left = here.total.minus(here.reserved).minus(here.held)
+        own = [hold.amounts for hold in self.state_machine.state.holds.all_of(pod.uid) if hold.row == rows[0]]
+        left = reduce(Amounts.plus, own, here.total.minus(here.reserved).minus(here.held))
         counted, columns, holds = (
             self.state_machine.chosen_nodes.made,
             self.state_machine.state.ledger.columns.copy(),
@@ -106,9 +142,8 @@ class StateMachineRules(RuleBasedStateMachine):
             assert passing.all()
             assert pod.node is None
             assert all(not want or want <= free for want, free in zip(pod.need, left, strict=True))
-            hold = self.state_machine.state.holds.get(pod.uid)
-            assert hold is not None
-            assert hold.rows.tolist() == hold.counted.tolist() == rows.tolist()
+            assert not self.binds
+            assert rows[0] in self.state_machine.state.holds.rows_of(pod.uid)
         else:
             assert self.state_machine.state.ledger.columns.same_as(columns)
             assert dict(self.state_machine.state.holds) == holds
@@ -252,5 +287,13 @@ class StateMachineRules(RuleBasedStateMachine):
         assert {uid: claim.node for uid, claim in self.state_machine.state.reservations.copy().items()} == want
 
 
+class WhereWeBind(StateMachineRules):
+    """The same where Slackwater binds."""
+
+    binds = True
+
+
 TestStateMachine = StateMachineRules.TestCase
-TestStateMachine.settings = settings(max_examples=examples(200), stateful_step_count=40, deadline=None)
+TestStateMachine.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+TestWhereWeBind = WhereWeBind.TestCase
+TestWhereWeBind.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.placement.loop import ScoringLoop
-from slackwater.controllers.placement.scoring_snapshot import Eligibility
+from slackwater.controllers.placement.scoring_snapshot import is_scorable
 from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, TimePassed
@@ -20,6 +20,7 @@ from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
 from slackwater.model.pod_constraints import ClaimMount, ClaimUse, PodConstraints, PodTerm, WeightedPodTerm
 from slackwater.model.reasons import Reason
+from slackwater.model.scheduler_profile import FilterProfile
 from slackwater.model.selectors import Requirement
 from slackwater.runtime.change_collector import ChosenChangeCollector
 from slackwater.runtime.flows.node_choice import FilterNodeChooser
@@ -89,11 +90,11 @@ class Cluster:
         return self.state_machine.chosen_nodes.made, self.state_machine.chosen_nodes.met
 
 
-def played(story: Any, *, after: float = 0.5, chooses_node: bool = True, **policy: Any) -> None:
+def played(story: Any, *, after: float = 0.5, **policy: Any) -> None:
     """The story of a cluster, on virtual time, `after` seconds since the loop was started."""
 
     async def main() -> None:
-        cluster = Cluster(Policy(curve=FLAT, chooses_node=chooses_node, **policy))
+        cluster = Cluster(Policy(**{"curve": FLAT} | policy))
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.loop.run)
             await anyio.sleep(after)
@@ -147,33 +148,29 @@ def test_a_changed_score_of_ours_counts_from_the_next_question_on() -> None:
     played(story)
 
 
-def test_a_pod_that_is_asked_about_again_gets_all_nodes_because_a_choice_would_repeat() -> None:
+def test_a_pod_that_is_asked_about_again_is_named_nodes_that_were_not_named_yet_by_the_same_scores() -> None:
     async def story(cluster: Cluster) -> None:
+        cluster.bound(cluster.comes(a_pod("there", cpu="1")), "n-1")
         pod = cluster.comes(a_pod("p", cpu="1"))
-        (chosen,) = cluster.ask(pod)
-        assert cluster.ask(pod) == list(NODES)
-        assert cluster.held() == {}, "kube-scheduler assumes it by itself, as ever"
-        other = next(name for name in NODES if name != chosen)
-        cluster.bound(pod, other)
-        assert cluster.counts == (1, 0)
+        assert [cluster.ask(pod) for _ in range(5)] == [["n-0"], ["n-2"], ["n-3"], ["n-1"], ["n-0"]]
+        assert cluster.held() == {"n-0": 1000}, "kube-scheduler counts as we do, and asks again: no bind of a former try comes"
+        cluster.bound(pod, "n-0")
+        assert cluster.counts == (5, 1)
 
     played(story)
 
 
-@pytest.mark.parametrize("binds", [True, False])
-def test_a_hold_that_ends_unused_is_released_and_the_pod_counts_nowhere(binds: bool) -> None:
+def test_a_hold_that_ends_unused_is_released_after_a_read_and_the_pod_counts_nowhere() -> None:
     async def story(cluster: Cluster) -> None:
         pod = cluster.comes(a_pod("p", cpu="1"))
         (chosen,) = cluster.ask(pod)
         await anyio.sleep(120)
         cluster.apply(TimePassed())
-        if not binds:  # the pod is read first, since a bind may come
-            assert cluster.held() == {chosen: 1000}
-            cluster.apply(PodRead(pod))
+        assert cluster.held() == {chosen: 1000}, "a bind may come"
+        cluster.apply(PodRead(pod))
         assert cluster.held() == {}
-        assert cluster.state_machine.chosen_nodes.node_of(pod.uid) is None
 
-    played(story, binds=binds)
+    played(story)
 
 
 def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
@@ -183,9 +180,9 @@ def test_a_pod_or_a_node_that_goes_leaves_nothing_behind() -> None:
         (node,) = cluster.ask(left)
         cluster.apply(PodGone(gone.uid, gone.key))
         cluster.apply(NodeGone(NodeName(node)))
-        assert cluster.state_machine.chosen_nodes.node_of(gone.uid) is None
+        assert cluster.held() == {}
         rest = [name for name in NODES if name != node]
-        assert cluster.ask(left, *rest) == rest
+        assert len(cluster.ask(left, *rest)) == 1
 
     played(story)
 
@@ -216,30 +213,29 @@ def test_a_node_is_chosen_where_only_kube_schedulers_filters_judge_the_constrain
     played(story)
 
 
-def _nothing_more(pod: Pod) -> Pod:
-    return pod
-
-
 @pytest.mark.parametrize(
-    ("chooses_node", "changed"),
+    "changed",
     [
-        (False, _nothing_more),
-        (True, lambda pod: _asking(pod, PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),)))),
-        (True, lambda pod: structs.replace(pod, kind=replace(pod.kind, scheduler_name="default-scheduler"))),
+        lambda pod: _asking(pod, PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),))),
+        lambda pod: structs.replace(pod, kind=replace(pod.kind, scheduler_name="other")),
     ],
-    ids=["no node choice", "prefers pods of namespaces by label", "of another scheduler"],
+    ids=["prefers pods of namespaces by label", "of another profile whose scores are not known"],
 )
-def test_pods_that_are_left_to_kube_scheduler(chooses_node: bool, changed: Callable[[Pod], Pod]) -> None:
+def test_where_kube_schedulers_scores_are_not_known_the_best_by_ours_is_named(changed: Callable[[Pod], Pod]) -> None:
     async def story(cluster: Cluster) -> None:
-        assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="1")))) == list(NODES)
+        cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
+        assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="500m", memory="2Gi")))) == ["n-2"]
 
-    played(story, chooses_node=chooses_node)
+    packing = ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)
+    played(story, curve=packing, profiles={"other": FilterProfile()})
 
 
-def test_before_the_loop_knows_the_cluster_kube_scheduler_chooses() -> None:
+def test_before_the_loop_knows_the_cluster_our_score_chooses() -> None:
     async def main() -> None:
-        cluster = Cluster(Policy(chooses_node=True))
-        assert cluster.ask(cluster.comes(a_pod("p", cpu="1"))) == list(NODES)
+        cluster = Cluster(Policy(curve=ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)))
+        cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
+        assert cluster.ask(cluster.comes(a_pod("p", cpu="500m", memory="2Gi"))) == ["n-2"]
+        assert not cluster.loop.caught_up.is_set()
 
     run_virtually(Random(1), main)
 
@@ -254,22 +250,22 @@ def test_a_selector_that_reads_new_labels_waits_for_a_snapshot_that_has_them() -
             structs.replace(a_pod(name, labels={"new": "x"}), kind=replace(a_pod(name).kind, pod_constraints=asks))
             for name in "ab"
         ]
-        assert cluster.ask(cluster.comes(pods[0])) == list(NODES)
+        assert cluster.loop.best_of(cluster.comes(pods[0]), np.arange(4)) is None
         await anyio.sleep(0.5)
-        assert len(cluster.ask(cluster.comes(pods[1]))) == 1
+        assert cluster.loop.best_of(cluster.comes(pods[1]), np.arange(4)) is not None
 
     played(story)
 
 
-def test_where_choosing_fails_kube_scheduler_chooses_until_the_snapshot_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_choosing_fails_our_score_chooses_until_the_snapshot_is_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(cluster: Cluster) -> None:
         pods = [cluster.comes(a_pod(name, cpu="1")) for name in "abc"]
         with monkeypatch.context() as broken:
             broken.setattr("slackwater.fit.best_node.Samples.best_of", lambda *_: 1 // 0)
-            assert cluster.ask(pods[0]) == list(NODES)
-        assert cluster.ask(pods[1]) == list(NODES)
+            assert cluster.ask(pods[0]) == ["n-0"]
+        assert cluster.loop.best_of(pods[1], np.arange(4)) is None
         await anyio.sleep(0.5)
-        assert len(cluster.ask(pods[2])) == 1
+        assert cluster.loop.best_of(pods[2], np.arange(4)) is not None
 
     played(story)
 
@@ -278,10 +274,12 @@ def test_what_filter_would_refuse_cannot_be_chosen_and_changes_nothing() -> None
     async def story(cluster: Cluster) -> None:
         cluster.bound(cluster.comes(a_pod("there", cpu="3500m")), "n-0")
         pod, asked = cluster.comes(a_pod("p", cpu="1")), cluster.comes(a_pod("asked", cpu="1"))
-        cluster.state_machine.filter(asked, np.array([1, 2], np.intp), cluster.clock())
-        for which, row in ((pod, Row(0)), (pod, NO_ROW), (asked, Row(1))):
+        cluster.ask(asked, "n-3")
+        before = cluster.state_machine.state.holds.all_of(asked.uid)
+        for which, row in ((pod, Row(0)), (pod, NO_ROW), (asked, Row(0))):
             assert not cluster.state_machine.choose(which, row, cluster.clock())
-        assert (cluster.counts, cluster.held()) == ((0, 0), {})
+        assert (cluster.counts, cluster.held()) == ((1, 0), {"n-3": 1000})
+        assert cluster.state_machine.state.holds.all_of(asked.uid) == before
         assert cluster.ask(pod, "n-1", "n-2") == ["n-1"]
 
     played(story)
@@ -334,10 +332,10 @@ def test_a_pod_that_grows_gets_no_room_that_others_may_be_bound_to() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.state_machine.filter(cluster.comes(a_pod("a", cpu="3")), np.array([0, 1], np.intp), cluster.clock())
         grows = structs.replace(a_pod("v", cpu="2"), vertical=a_vertical(using=amounts("2", "4Gi")))
-        assert cluster.ask(cluster.comes(grows), "n-0", "n-1") == []
-        assert cluster.held() == {}, "kube-scheduler counts the ordinary pod itself"
+        assert cluster.ask(cluster.comes(grows), "n-0", "n-1") == ["n-1"]
+        assert cluster.held() == {"n-0": 3000, "n-1": 2000}
 
-    played(story, binds=False)
+    played(story)
 
 
 def test_followers_of_the_state_see_a_pod_on_its_chosen_or_nominated_node() -> None:
@@ -351,8 +349,10 @@ def test_followers_of_the_state_see_a_pod_on_its_chosen_or_nominated_node() -> N
         assert shown() == [None]
         (chosen,) = cluster.ask(pod)
         assert shown() == [chosen]
-        cluster.ask(pod)
-        assert shown() == [None], "it was asked about again, and may go anywhere"
+        (again,) = cluster.ask(pod)
+        assert shown() == [again]
+        cluster.state_machine.filter(pod, np.array([NO_ROW], np.intp), cluster.clock())
+        assert shown() == [None], "no bind can come any more: kube-scheduler has asked again, and was refused"
         cluster.comes(structs.replace(a_pod("foreign"), nominated_node=NodeName("n-1")))
         assert shown() == ["n-1"]
 
@@ -362,35 +362,14 @@ def test_followers_of_the_state_see_a_pod_on_its_chosen_or_nominated_node() -> N
 def test_more_changes_than_filter_would_apply_itself_are_applied_without_a_pause() -> None:
     async def story(cluster: Cluster) -> None:
         pods = [cluster.comes(a_pod(f"p-{number}", cpu="1m")) for number in range(300)]
-        assert cluster.ask(pods[0]) == list(NODES)
+        assert cluster.loop.best_of(pods[0], np.arange(4)) is None
         await anyio.sleep(0.01)
-        assert len(cluster.ask(pods[1])) == 1
+        assert cluster.loop.best_of(pods[1], np.arange(4)) is not None
 
     played(story)
 
 
-OURS = Eligibility(scheduler_name="slackwater")
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        a_pod("bound", on="n"),
-        a_pod("ended", ended=True),
-        a_pod("leaving", deleting=True),
-        a_pod("asks-nothing", missing_request="app: cpu"),
-        structs.replace(a_pod("odd"), vertical_problem="not a number"),
-        structs.replace(a_pod("other"), kind=replace(a_pod("other").kind, scheduler_name="default-scheduler")),
-        _asking(a_pod("namespaces"), PodConstraints(preferred_pods=(WeightedPodTerm(1, ANYWHERE),))),
-    ],
-    ids=lambda pod: pod.key.name,
-)
-def test_no_node_is_chosen_for_a_pod_that_is(pod: Pod) -> None:
-    assert not OURS.may_choose(pod)
-
-
-def test_a_request_may_be_missing_where_it_counts_as_zero_and_claims_may_be_mounted_where_no_score_reads_them() -> None:
-    assert replace(OURS, missing_requests_refused=False).may_choose(a_pod("a", missing_request="app: cpu"))
+@pytest.mark.parametrize(("volumes_scored", "scorable"), [(False, True), (True, False)])
+def test_claims_may_be_mounted_where_no_score_reads_them(volumes_scored: bool, scorable: bool) -> None:
     claims = _asking(a_pod("c"), PodConstraints(claims=(ClaimMount("c"),)))
-    assert OURS.may_choose(claims)
-    assert not replace(OURS, volumes_scored=True).may_choose(claims)
+    assert is_scorable(claims, volumes_scored=volumes_scored) is scorable

@@ -102,7 +102,7 @@ def test_no_migration_begins() -> None:
 
 
 def test_no_pod_is_nominated_after_a_sample_miss_and_filter_still_names_one_node() -> None:
-    cluster = SmallStateMachine(Policy(chooses_node=True))
+    cluster = SmallStateMachine(Policy())
     cluster.comes(a_pod("there", on=N, cpu="3"))
     cluster.apply(paused("nomination"))
     assert cluster.ask(cluster.comes(a_pod("p", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]

@@ -1,7 +1,9 @@
 """`extender.bind: false`: the hold taken at filter is the reservation, until the watch shows the bind or none can come."""
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from msgspec import structs
 
 from slackwater.controllers.policy import Policy
@@ -14,6 +16,7 @@ from slackwater.model.permits import PersistedPermit
 from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING
+from slackwater.model.scheduler_profile import FilterProfile
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 from tests.support.small_state_machine import M, N, SmallStateMachine
@@ -22,8 +25,8 @@ from tests.support.small_state_machine import M, N, SmallStateMachine
 class Cluster(SmallStateMachine):
     """kube-scheduler binds by itself."""
 
-    def __init__(self, nodes: NodePolicy | None = None) -> None:
-        super().__init__(Policy(binds=False, nodes=nodes or NodePolicy()))
+    def __init__(self, nodes: NodePolicy | None = None, **policy: Any) -> None:
+        super().__init__(Policy(binds=False, nodes=nodes or NodePolicy(), **policy))
 
     def reads(self, effects: list[Effect], pod: Pod) -> None:
         """The API server answers what was asked: the pod has no node."""
@@ -32,6 +35,14 @@ class Cluster(SmallStateMachine):
 
     def reserved(self, node: NodeName = N) -> int:
         return int(self.state_machine.state.ledger.columns.reserved[0, self.state_machine.state.nodes.row_of[node]])
+
+
+#: Our accounting is stricter than kube-scheduler's.
+SYSTEM = NodePolicy(system=amounts("1", "0"))
+
+
+def of_another_profile(pod: Pod) -> Pod:
+    return structs.replace(pod, kind=replace(pod.kind, scheduler_name="other"))
 
 
 def bound(pod: Pod, node: NodeName = N) -> Pod:
@@ -98,43 +109,65 @@ def test_a_pod_whose_volumes_are_waited_for_first_keeps_its_room_longer() -> Non
 
 
 def test_a_pod_that_is_asked_about_again_keeps_the_room_where_its_first_bind_may_still_land() -> None:
-    cluster = Cluster()
-    pod = cluster.comes(a_pod("p", cpu="3"))
+    cluster = Cluster(SYSTEM)
+    pod = cluster.comes(a_pod("p", cpu="2"))
     cluster.ask(pod, N)
     assert cluster.ask(pod, M) == [Reason.OK]
-    assert (cluster.held(N), cluster.held(M)) == (3000, 3000)
+    assert (cluster.held(N), cluster.held(M)) == (2000, 2000)
     assert cluster.ask(pod, N) == [Reason.OK], "its own room is no obstacle to it"
-    assert (cluster.held(N), cluster.held(M)) == (3000, 3000)
+    assert (cluster.held(N), cluster.held(M)) == (2000, 2000)
     cluster.comes(bound(pod, M))
-    assert (cluster.held(N), cluster.held(M), cluster.reserved(M)) == (0, 0, 3000)
+    assert (cluster.held(N), cluster.held(M), cluster.reserved(M)) == (0, 0, 2000)
     assert cluster.state_machine.state.event_counts.confirmed == 1
 
 
-def test_what_is_left_of_an_earlier_hold_ends_with_the_pod_too() -> None:
+def test_where_kube_scheduler_counts_as_we_do_a_former_try_holds_nothing_and_other_nodes_come_first() -> None:
     cluster = Cluster()
+    first, second = cluster.comes(a_pod("first", cpu="3")), cluster.comes(a_pod("second", cpu="3"))
+    assert cluster.ask(first, N, M) == [Reason.OK, Reason.NODE_NOT_CHOSEN]
+    assert cluster.ask(second, N) == [Reason.HELD_FOR_OTHERS]
+    assert cluster.ask(first, N, M) == [Reason.NODE_NOT_CHOSEN, Reason.OK]
+    assert (cluster.held(N), cluster.held(M)) == (0, 3000)
+    assert [effect.uid for effect in cluster.after(0.1) if isinstance(effect, Activate)] == [second.uid]
+    assert cluster.ask(first, N, M) == [Reason.OK, Reason.NODE_NOT_CHOSEN], "each was named once"
+
+
+def test_what_is_left_of_an_earlier_hold_ends_with_the_pod_too() -> None:
+    cluster = Cluster(SYSTEM)
     pod = cluster.comes(a_pod("p", cpu="3"))
     cluster.ask(pod, N)
     cluster.ask(pod, M)
+    assert (cluster.held(N), cluster.held(M)) == (3000, 3000)
     cluster.apply(PodGone(pod.uid, pod.key))
     assert (cluster.held(N), cluster.held(M)) == (0, 0)
 
 
-def test_ordinary_pods_among_themselves_are_kube_schedulers_business() -> None:
+def test_a_pod_whose_profile_is_not_known_is_left_to_kube_scheduler_without_a_hold() -> None:
     cluster = Cluster()
-    pod = cluster.comes(a_pod("p", cpu="3"))
-    cluster.ask(pod, N, M)
+    pod = cluster.comes(of_another_profile(a_pod("p", cpu="3")))
+    assert cluster.ask(pod, N, M) == [Reason.OK, Reason.OK]
     assert (cluster.held(N), cluster.held(M)) == (0, 0)
+    assert cluster.ask(pod, N) == [Reason.OK], "there is nothing to choose"
+    assert cluster.held(N) == 3000
+
+
+@pytest.mark.parametrize("cause", ["nodes.system", "a profile that is known"])
+def test_a_pod_of_another_profile_is_named_one_node_where_our_count_is_stricter_or_the_profile_is_known(cause: str) -> None:
+    cluster = Cluster(SYSTEM) if cause == "nodes.system" else Cluster(profiles={"other": FilterProfile()})
+    pod = cluster.comes(of_another_profile(a_pod("p", cpu="2")))
+    assert cluster.ask(pod, N, M) == [Reason.OK, Reason.NODE_NOT_CHOSEN]
+    assert (cluster.held(N), cluster.held(M)) == (2000, 0)
 
 
 def test_a_pod_that_grows_does_not_meet_an_ordinary_one_whose_bind_the_watch_has_not_shown() -> None:
     """kube-scheduler itself knows the ordinary pod by then, but takes the machine for 1 CPU, not 3."""
     cluster = Cluster()
     pod = cluster.comes(a_pod("p", cpu="2"))
-    cluster.ask(pod, N, M)
+    assert cluster.ask(pod, N, M) == [Reason.OK, Reason.NODE_NOT_CHOSEN]
     machine = cluster.comes(a_machine("vm"))
-    assert cluster.ask(machine, N, M) == [Reason.HELD_FOR_OTHERS, Reason.HELD_FOR_OTHERS]
-    cluster.comes(bound(pod, M))
-    assert cluster.ask(machine, N, M) == [Reason.OK, Reason.NOT_ENOUGH_CPU]
+    assert cluster.ask(machine, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
+    cluster.comes(bound(pod, N))
+    assert cluster.ask(cluster.comes(a_machine("second")), N, M) == [Reason.NOT_ENOUGH_CPU, Reason.HELD_FOR_OTHERS]
 
 
 def test_an_ordinary_pod_does_not_meet_one_that_grows_either() -> None:
@@ -164,26 +197,6 @@ def test_where_our_total_is_smaller_one_node_is_named_and_room_is_held_there_alo
     assert (cluster.held(N), cluster.held(M)) == (2000, 2000)
 
 
-def test_a_pod_with_several_feasible_nodes_counts_beside_the_first_pod_that_grows() -> None:
-    """Its bind may still come to either node; kube-scheduler can be wrong about it on the machine's node alone."""
-    cluster = Cluster()
-    pod = cluster.comes(a_pod("p", cpu="500m"))
-    assert cluster.ask(pod, N, M) == [Reason.OK, Reason.OK]
-    machine = cluster.comes(a_machine("vm"))
-    assert cluster.ask(machine, N, M) == [Reason.OK, Reason.NODE_NOT_CHOSEN]
-    assert (cluster.held(N), cluster.held(M)) == (3500, 0)
-    cluster.comes(bound(pod, M))
-    assert (cluster.held(N), cluster.held(M), cluster.reserved(M)) == (3000, 0, 500)
-
-
-def test_beside_a_growing_pod_that_others_bound_all_pods_count_that_may_be_bound_there() -> None:
-    cluster = Cluster()
-    pod = cluster.comes(a_pod("p", cpu="500m"))
-    cluster.ask(pod, N, M)
-    cluster.comes(structs.replace(a_machine("vm"), node=N))
-    assert (cluster.held(N), cluster.held(M)) == (500, 0)
-
-
 def test_a_pod_that_comes_back_is_named_another_node_but_no_third_one_while_binds_may_come_to_two() -> None:
     cluster = Cluster(NodePolicy(system=amounts("1", "0")))
     third = NodeName("o")
@@ -204,7 +217,7 @@ def test_a_pod_that_comes_back_is_named_another_node_but_no_third_one_while_bind
 
 def test_every_try_of_a_pod_ends_75_seconds_after_it_and_a_read() -> None:
     """Retried every 30 s for twelve minutes, it has room on two nodes at most, at any time."""
-    cluster = Cluster()
+    cluster = Cluster(SYSTEM)
     nodes = [NodeName(f"n{number}") for number in range(25)]
     for node in nodes:
         cluster.apply(NodeSeen(a_node(node)))
@@ -220,7 +233,7 @@ def test_every_try_of_a_pod_ends_75_seconds_after_it_and_a_read() -> None:
 
 def test_volumes_that_are_waited_for_again_leave_nothing_for_eleven_minutes_behind() -> None:
     """kube-scheduler asks again: its earlier wait is over, and a bind that it sent then is over 75 s later."""
-    cluster = Cluster()
+    cluster = Cluster(SYSTEM)
     pod = a_pod("p", cpu="3")
     pod = cluster.comes(
         structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
@@ -264,16 +277,14 @@ def test_a_scheduler_whose_file_still_has_a_bind_verb_is_served_and_counted() ->
 
 
 def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> None:
-    """`extender.bind: true`, but kube-scheduler binds by an older file: the hold ends when the watch shows the pod bound."""
+    """`extender.bind: true`, but kube-scheduler binds by an older file: the pod counts when the watch shows it."""
     cluster = SmallStateMachine(Policy(binds=True))
     pod = cluster.comes(a_pod("p", cpu="3"))
     assert cluster.ask(pod, N) == [Reason.OK]
-    other = cluster.comes(a_pod("other", cpu="2"))
-    assert cluster.ask(other, N) == [Reason.HELD_FOR_OTHERS]
     cluster.comes(bound(pod))
     assert cluster.held() == 0
     assert cluster.state_machine.state.event_counts.adopted == 1
-    assert cluster.ask(other, N) == [Reason.NOT_ENOUGH_CPU]
+    assert cluster.ask(cluster.comes(a_pod("other", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]
 
 
 def test_room_that_persisted_permits_block_is_asked_back_and_then_fits() -> None:

@@ -181,7 +181,7 @@ def test_a_feasible_node_ends_the_sample_miss() -> None:
     pod = a_pod("p")
     story = Story(a_node("full", cpu="100m"), a_node("a"), a_node("b"), pod)
     story.filter(pod, "full")
-    assert story.filter(pod, "a", "b") == [Reason.OK, Reason.OK]
+    assert story.filter(pod, "a", "b") == [Reason.OK, Reason.NODE_NOT_CHOSEN]
     assert story.after(1) == []
     story.filter(pod, "full")
     story.bind(pod, "a")

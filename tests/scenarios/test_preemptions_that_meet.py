@@ -212,9 +212,11 @@ def test_a_preemptor_that_passed_filter_early_and_was_never_bound_keeps_its_room
     early: tuple[Cluster, Pod, Pod],
 ) -> None:
     cluster, _, _ = early
-    cluster.after(59.9)
+    cluster.after(74.9)
+    cluster.serve()
     assert cluster.held("n") == 500
     cluster.after(0.1)
+    cluster.serve()
     assert cluster.held("n") == 0
 
 

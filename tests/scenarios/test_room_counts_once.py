@@ -84,17 +84,8 @@ def test_pods_that_fill_the_cluster_never_take_a_node_over_total(binds: bool, st
     assert (cluster.denied, cluster.over_total) == (0, set())
 
 
-def test_a_bind_moves_the_room_and_what_is_only_guessed_of_others_yields_to_it() -> None:
-    first, second, third = (a_pod(name, cpu="2") for name in ("first", "second", "third"))
-    story = Story(a_node("n"), a_node("m"), first, second, third, policy=Policy(nodes=NodePolicy(system=amounts("1", "0"))))
-    assert story.filter(first, "n", "m") == [Reason.OK, Reason.OK]
-    assert story.filter(second, "n", "m") == [Reason.HELD_FOR_OTHERS, Reason.OK]
-    assert story.bind(second, "n") is Reason.OK, "the first pod may go to the other node as well"
-    assert story.bind(first, "n") is Reason.NOT_ENOUGH_CPU
-    assert story.filter(third, "n", "m") == [Reason.NOT_ENOUGH_CPU, Reason.OK]
-
-
-def test_a_bind_without_room_of_its_own_leaves_the_room_of_pods_that_can_go_nowhere_else() -> None:
+def test_a_bind_leaves_the_room_that_is_held_for_other_pods() -> None:
+    """Where kube-scheduler binds, but its file has the bind verb."""
     first, second = a_pod("first", cpu="3"), a_pod("second", cpu="2")
     story = Story(a_node("n"), first, second)
     assert story.filter(first, "n") == [Reason.OK]

@@ -9,7 +9,7 @@ from msgspec import structs
 from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration
-from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone
+from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone, PodRead
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
@@ -21,9 +21,9 @@ from tests.support.growing import Growing
 TWO = amounts("2", "4Gi")
 
 
-def a_cluster(**migration: Any) -> Growing:
+def a_cluster(*, binds: Any = False, **migration: Any) -> Growing:
     """`full` is above its watermark by 1 CPU: 9 + 1 of 10; `empty` has room."""
-    cluster = Growing(Policy(migration=MigrationPolicy(**migration)))
+    cluster = Growing(Policy(migration=MigrationPolicy(**migration), binds=binds))
     for name in ("full", "empty"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     return cluster
@@ -34,7 +34,7 @@ def movable(cluster: Growing, name: str, *, on: str = "full", always: bool = Fal
     return cluster.places(name, on=on, vertical=vertical)
 
 
-def crowded(**migration: object) -> tuple[Growing, list[Pod]]:
+def crowded(**migration: Any) -> tuple[Growing, list[Pod]]:
     """Five machines of 2 CPU on `full`, the load of m0 the lowest; each has asked once."""
     cluster = a_cluster(**migration)
     pods = [movable(cluster, f"m{i}") for i in range(5)]
@@ -318,9 +318,27 @@ def test_the_target_node_stays_held_when_the_target_does_not_come_at_once() -> N
     rows = cluster.state_machine.state.nodes.rows_of(["empty"])
     assert not cluster.state_machine.filter(new, rows, Instant(cluster.now)).any()
     assert cluster.cpu("empty")["held"] == 2000
-    cluster.passes(12)  # its own hold has expired
+    cluster.passes(72)
+    assert cluster.cpu("empty")["held"] == 2000, "by its own hold: its bind may come"
+    cluster.passes(10)
+    cluster.state_machine.apply(PodRead(new), Instant(cluster.now))
+    cluster.passes(1)  # and nobody waits for ever
+    assert cluster.cpu("empty")["held"] == 0
+
+
+def test_where_we_bind_the_target_node_is_held_from_filter_to_the_bind_of_the_target() -> None:
+    cluster, pods = crowded(binds=True)
+    cluster.decide(pods[0], TWO, load=1)
+    cluster.write()
+    vertical = replace(pods[0].vertical or a_vertical(), migration=MigrationRef(name="schedplugin-m0-pod", role="target"))
+    new = cluster.has_pod("target", on=None, vertical=vertical)
+    rows, empty = cluster.state_machine.state.nodes.rows_of(["empty"]), NodeName("empty")
+    assert not cluster.state_machine.filter(new, rows, Instant(cluster.now)).any()
     assert cluster.cpu("empty")["held"] == 2000
-    cluster.passes(60)  # and nobody waits for ever
+    cluster.passes(1)
+    assert cluster.state_machine.bind(new.uid, new.key, empty, Instant(cluster.now)).reason is Reason.OK
+    assert cluster.cpu("empty")["held"] == 0
+    cluster.passes(1)
     assert cluster.cpu("empty")["held"] == 0
 
 

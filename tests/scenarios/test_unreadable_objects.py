@@ -31,7 +31,8 @@ def unreadable(pod: Pod) -> ObjectUnreadable:
 
 
 def small() -> SmallStateMachine:
-    return SmallStateMachine(Policy())
+    """Where we bind, filter says of each node whether it takes the pod."""
+    return SmallStateMachine(Policy(binds=True))
 
 
 def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() -> None:
@@ -44,7 +45,7 @@ def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() ->
 
 
 def test_a_quarantined_node_is_never_the_one_that_filter_names() -> None:
-    story = SmallStateMachine(Policy(chooses_node=True))
+    story = SmallStateMachine(Policy())
     story.apply(unreadable(a_pod("odd", on=N)))
     waiting, row_of = story.comes(a_pod("waiting")), story.state_machine.state.nodes.row_of
     assert [story.state_machine.choose(waiting, row_of[node], story.now) for node in (N, M)] == [False, True]

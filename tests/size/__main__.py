@@ -24,7 +24,7 @@ _DOCUMENTED: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunc
 _NO_CODE: Final = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING, tokenize.ENDMARKER,
 }  # fmt: skip
-#: Settings with two values each that choose how pods are placed.
+#: Settings with two values each that choose how pods are placed, now or at an earlier commit.
 _MODES: Final = ("bind", "Steering")
 #: Each parameter that is followed, with where it starts; several starts, because a walk keeps its name when a file moves.
 WALKS: Final = {

@@ -11,12 +11,13 @@ from typing import Any
 from msgspec import structs
 
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, DrainReport, Effect, Nominate, WritePreempting
+from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, DrainReport, Effect, Nominate, ReadPod, WritePreempting
 from slackwater.model.events import (
     Event,
     NodeGone,
     NodeSeen,
     PodGone,
+    PodRead,
     PodSeen,
     PreemptingNotWritten,
     PreemptingWritten,
@@ -121,6 +122,8 @@ class Cluster:
                 self._write(effect, annotations)
             elif isinstance(effect, DeleteVictim) and victims is not None:
                 self._delete(effect, victims, gone=gone)
+            elif isinstance(effect, ReadPod) and effect.uid in self.pods:
+                self.take(PodRead(self.pods[effect.uid]))
         return served
 
     def unanswered(self) -> list[ApiEffect]:

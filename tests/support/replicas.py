@@ -88,6 +88,8 @@ class Replica:
             await leadership_term.begun()
             service.intake.lead()
             await service.intake.synced()
+            if service.scoring_loop is not None:
+                life.start_soon(service.scoring_loop.run)
             self.on_lead(service, self.times.monotonic())
             life.start_soon(self._end_with, leadership_term, life.cancel_scope)
 

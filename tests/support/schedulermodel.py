@@ -188,7 +188,7 @@ class SchedulerModel:
             return int(passed[0])
         after = self._free[:, passed] - np.array(pod.kind.requests, np.int64)[:, None]
         score = (100 * after / self._capacity[:, passed]).mean(axis=0).astype(np.int64)
-        score += 10 * self.state_machine.prioritize(pod, self._rows[passed])
+        score += 10 * self.state_machine.prioritize(pod, self._rows[passed], self.at)
         best = passed[score == score.max()]
         return int(self._rng.choice(best))
 

@@ -70,6 +70,8 @@ class Cluster:
         group.start_soon(service.intake.run)
         await service.intake.synced()
         group.start_soon(service.autoscaler_service.run, service.replica)
+        assert service.scoring_loop is not None
+        group.start_soon(service.scoring_loop.run)
         group.start_soon(self.scheduler.run)
 
     @property

@@ -2,12 +2,12 @@
 
 from math import inf
 
-import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.cluster.cluster_state import opened
-from slackwater.cluster.holds import Holds
+from slackwater.cluster.holds import Hold, HoldKey, Holds
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.model.ledger.ledger import NodePolicy
@@ -35,28 +35,45 @@ def test_a_tick_ends_and_doubts_the_holds_that_are_due_and_no_others(steps: list
     holds, now = some_holds(), 0.0
     for what, name, seconds, bind_may_come in steps:
         if what == "put":
-            rows = np.array([Row(0)], np.intp)
             deadline = Instant(now + seconds) if seconds else Instant(inf)
-            holds.put(PodUid(name), _KEY, rows, amounts("1", "1Gi"), deadline, bind_may_come=bind_may_come)
+            hold = Hold(key=_KEY, row=Row(0), amounts=amounts("1", "1Gi"), deadline=deadline, bind_may_come=bind_may_come)
+            holds.put(HoldKey(PodUid(name)), hold)
         elif what == "drop":
-            holds.drop(PodUid(name))
+            holds.drop(HoldKey(PodUid(name)))
         else:
             now += seconds
-            due = {uid: hold.bind_may_come for uid, hold in holds if hold.deadline <= now}
-            assert holds.expire(Instant(now)) == [uid for uid, may_come in due.items() if not may_come]
+            due = {key: hold.bind_may_come for key, hold in holds if hold.deadline <= now}
+            assert holds.expire(Instant(now)) == [key for key, may_come in due.items() if not may_come]
             doubted = holds.doubt(Instant(now), Instant(now + 3))
-            assert doubted == [(uid, _KEY) for uid, may_come in due.items() if may_come]
+            assert doubted == [(key.uid, _KEY) for key, may_come in due.items() if may_come]
 
 
-def test_an_open_hold_counts_on_a_node_that_joined_after_open_holds_were_summed() -> None:
+def a_hold(row: int, *, bind_may_come: bool = True) -> Hold:
+    return Hold(key=_KEY, row=Row(row), amounts=amounts("1", "1Gi"), deadline=Instant(660.0), bind_may_come=bind_may_come)
+
+
+@pytest.mark.parametrize(("until", "left"), [(Instant(75.0), [(0, 75.0), (1, 660.0)]), (None, [(1, 660.0)])])
+def test_a_former_try_keeps_its_room_only_where_a_late_bind_matters(
+    until: Instant | None, left: list[tuple[int, float]]
+) -> None:
     state = opened(NodePolicy(), DEFAULT_VERSION, lambda *_: None)
-    holds, one = state.holds, amounts("1", "1Gi")
+    holds, uid = state.holds, PodUid("a")
     for name in ("n0", "n1"):
         state.nodes.put(a_node(name))
-    holds.put(PodUid("a"), _KEY, np.array([0, 1], np.intp), one, Instant(9.0), counted=Row(0))
-    assert holds.open_holds_on(np.array([0, 1], np.intp)) is not None
-    state.nodes.put(a_node("n2"))
-    holds.put(PodUid("b"), _KEY, np.array([1, 2], np.intp), one, Instant(9.0), counted=Row(1))
-    coming = holds.open_holds_on(np.array([0, 1, 2], np.intp))
-    assert coming is not None
-    assert coming.T.tolist() == [[0] * len(one), list(one), list(one)]
+    holds.put(HoldKey(uid), a_hold(0))
+    before = holds.suspend(uid)
+    assert not state.ledger.columns.held.any()
+    holds.put(HoldKey(uid), a_hold(1))
+    holds.retry(uid, before, until)
+    assert [(hold.row, hold.deadline) for hold in holds.all_of(uid)] == left
+    assert holds.rows_of(uid) == {row for row, _ in left}
+    holds.drop_all(uid)
+    assert (len(holds), int(state.ledger.columns.held.sum())) == (0, 0)
+
+
+def test_a_hold_of_a_node_that_goes_ends_without_a_trace() -> None:
+    holds = some_holds()
+    holds.put(HoldKey(PodUid("a")), a_hold(0))
+    holds.put(HoldKey(PodUid("b"), "drain"), a_hold(0, bind_may_come=False))
+    holds.node_closing(Row(0))
+    assert (len(holds), holds.all_of(PodUid("a"))) == (0, [])

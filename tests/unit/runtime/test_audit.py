@@ -28,7 +28,7 @@ class Story:
     """Two nodes with a pod each and a pending pod, in the cluster state as in the cluster."""
 
     def __init__(self, **config: float) -> None:
-        self.state_machine = StateMachine(Policy())
+        self.state_machine = StateMachine(Policy(binds=True))
         self.audited = anyio.Event()
         self.cluster = Cluster()
         numbers = {"settle_seconds": 0.0, **config}

@@ -68,12 +68,10 @@ def test_the_dump_has_the_documented_parts() -> None:
             "namespace": "default",
             "name": "held",
             "uid": "uid-held",
-            "nodes": 1,
+            "cause": "bind",
             "node": "b",
             "amounts": None,
-            "endsInSeconds": 6.0,
-            "nodeNames": ["b"],
-            "countedNames": ["b"],
+            "endsInSeconds": 71.0,
             "nominee": None,
         }
     ]

@@ -35,7 +35,7 @@ def lives(recording: Recording, pods: int) -> RecordedStateMachine:
         pod = a_pod(f"p{number}", cpu="100m")
         state_machine.apply(PodSeen(pod), now)
         codes = state_machine.filter(pod, rows, now)
-        state_machine.prioritize(pod, rows[codes == 0])
+        state_machine.prioritize(pod, rows[codes == 0], now)
         node = NodeName(f"n{number % 5}")
         state_machine.bind(pod.uid, pod.key, node, now)
         state_machine.apply(BindEnded(pod.uid, node, "bound", ""), now)

@@ -79,7 +79,6 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
             delay_seconds=seconds(preemption.delay),
             max_running=preemption.max_concurrent,
         ),
-        chooses_node=settings.steers,
         binds=extender.bind,
         hold_seconds=seconds(extender.hold_timeout),
         bind_backoff_seconds=seconds(extender.bind_backoff),

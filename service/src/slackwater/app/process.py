@@ -163,6 +163,7 @@ class _ServiceRunner:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
             if service.scoring_loop is not None:
                 life.start_soon(service.scoring_loop.run, name="scores for node choice")
+                await service.scoring_loop.caught_up.wait()
             if self._on_ready is not None:
                 await self._on_ready(
                     RunningService(

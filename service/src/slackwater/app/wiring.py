@@ -1,7 +1,7 @@
 """Builds and connects the objects of the service. `process` starts and stops them."""
 
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -49,7 +49,7 @@ from slackwater.app.history import ServiceHistory
 from slackwater.app.leader_election import Election
 from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.scheduler_config.filtering import filter_profiles_of
-from slackwater.app.scheduler_config.scoring import score_profile_of
+from slackwater.app.scheduler_config.scoring import score_profiles_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
 from slackwater.app.shared_replica import MakeReplica, replica_process
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
@@ -138,7 +138,7 @@ class Service:
         self.autoscaler_service = self._autoscaler_service(client, kinds, rng) if settings.autoscaler.enabled else None
         feed = ReplicaFeed(self.state_machine, None if self.autoscaler_service is None else self.autoscaler_service.intake)
         self.replica = (make_replica or replica_process)(feed, settings, times)
-        self.scoring_loop = self._scoring_loop() if settings.steers else None
+        self.scoring_loop = None if settings.extender.bind else self._scoring_loop()
         after_event = (each.after_event for each in (self.autoscaler_service, self.scoring_loop) if each is not None)
         self.intake.connect(self.dispatcher, self.permit_service.wake, *after_event)
         truth, config = ApiAuditReads(client, PodDecoder(kinds, kubernetes)), audit_config_of(settings)
@@ -204,7 +204,7 @@ class Service:
             state_machine=self.state_machine,
             submitter=self.dispatcher,
             binds=self.permit_service,
-            readiness=self.intake,
+            readiness=self,
             decode_pod=decoder.decode,
             clock=self._times.monotonic,
             metrics=ExtenderMetrics(registry),
@@ -222,7 +222,7 @@ class Service:
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
             state_machine=self.state_machine,
-            readiness=self.intake,
+            readiness=self,
             registry=registry,
             settings=self._view,
             clock=self._times.monotonic,
@@ -304,17 +304,28 @@ class Service:
             settles=self._late_binds_matter,
         )
 
+    @property
+    def ready(self) -> bool:
+        """Can filter answer: has everything been listed, and is the scoring snapshot up to date?"""
+        return not self.unlisted
+
+    @property
+    def unlisted(self) -> Sequence[str]:
+        """What readiness waits for."""
+        if self.intake.ready and self.scoring_loop is not None and not self.scoring_loop.caught_up.is_set():
+            return ["scores of nodes"]
+        return self.intake.unlisted
+
     def _late_binds_matter(self) -> bool:
         """True if a late bind of kube-scheduler could take room that we give away: our accounting is stricter than its own."""
-        policy, state = self.state_machine.policy, self.state_machine.state
-        return not policy.binds and (state.pods.vertical > 0 or bool(state.nodes.stricter.any()))
+        return not self.state_machine.policy.binds and self.state_machine.state.counts_more_than_scheduler()
 
     def _scoring_loop(self) -> ScoringLoop:
         return ScoringLoop(
             self.state_machine,
             clock=self._times.monotonic,
             weight=self._settings.extender.weight,
-            profile=score_profile_of(self._settings),
+            profiles=score_profiles_of(self._settings),
         )
 
     def _now(self) -> datetime:

@@ -92,6 +92,11 @@ class ClusterState:
     accepted_preemptions: AcceptedPreemptions
     event_counts: EventCounts
 
+    def counts_more_than_scheduler(self) -> bool:
+        """Could kube-scheduler put more on some node than we count as its Total? It could if a pod grows in place anywhere,
+        since one may be bound to any node, or if amounts are set aside for the system."""
+        return self.pods.vertical > 0 or bool(self.nodes.stricter.any())
+
 
 def opened(
     nodes: NodePolicy,

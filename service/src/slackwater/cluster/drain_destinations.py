@@ -1,6 +1,6 @@
 """Destinations of running drains: the room that is kept for each pod of a draining node on the node where it fits.
 
-The room is a hold with a key of its own (`holder`). Until its pod leaves, no pod of the same or a lower priority may use it;
+The room is a hold of its own. Until its pod leaves, no pod of the same or a lower priority may use it;
 pods of a higher priority may, as with a nominee's hold. Once the pod leaves, pods of its group may: one of them replaces it,
 and nobody knows which, nor where kube-scheduler puts it. So each bound pod of the group ends one such hold, on its own node if
 there is one.
@@ -9,21 +9,16 @@ In: drains keep and end room; the pod lifecycle says which pods were bound. Inva
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from slackwater.cluster.holds import Hold, Holds
+from slackwater.cluster.holds import Hold, HoldKey, Holds
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.pods import PodTable
 from slackwater.fit.filter.node_accounting import fits_on
-from slackwater.model.columns import Rows
-from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.kept_room import KeptRoom, group_of
 from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.objects import Pod
-
-_PREFIX: Final = "drain/"
 
 
 class _Kept(NamedTuple):
@@ -51,9 +46,7 @@ class DrainDestinations:
         amounts = pod.need if pod.successor is None else pod.renewed_kind.requests
         if row is None or not fits_on(amounts, self._ledger.columns, Row(row)):
             return False
-        rows: Rows = np.array([row], np.intp)
-        hold = Hold(key=pod.key, rows=rows, counted=rows, amounts=amounts, deadline=Instant(float("inf")), nominee=pod.priority)
-        self._holds.enter(holder(pod.uid), hold)
+        self._holds.put(_key(pod.uid), Hold(key=pod.key, row=Row(row), amounts=amounts, nominee=pod.priority))
         self._kept[pod.uid] = _Kept(pod, of, to)
         return True
 
@@ -79,7 +72,7 @@ class DrainDestinations:
 
     def released_to(self, pod: Pod) -> list[Hold]:
         """The holds that the pod may use, because it may be the replacement of their pods."""
-        found = (self._holds.get(holder(uid)) for uid, kept in self._kept.items() if self._is_released_to(kept, pod))
+        found = (self._holds.get(_key(uid)) for uid, kept in self._kept.items() if self._is_released_to(kept, pod))
         return [hold for hold in found if hold is not None]
 
     def _is_released_to(self, kept: _Kept, pod: Pod) -> bool:
@@ -91,19 +84,18 @@ class DrainDestinations:
 
     def _drop(self, uid: PodUid) -> None:
         if self._kept.pop(uid, None) is not None:
-            self._holds.drop(holder(uid))
+            self._holds.drop(_key(uid))
             self._freed = True
 
     def __iter__(self) -> Iterator[KeptRoom]:
         """What is kept now, in the order in which it was kept; nothing of nodes that are gone."""
         for uid, (pod, of, to) in self._kept.items():
-            if self._holds.get(holder(uid)) is not None:
+            if self._holds.get(_key(uid)) is not None:
                 yield KeptRoom(pod=pod, of=of, to=to, released=self._is_leaving(uid))
 
     def __len__(self) -> int:
         return len(self._kept)
 
 
-def holder(uid: PodUid) -> PodUid:
-    """The key of the hold that keeps a leaving pod's room."""
-    return PodUid(f"{_PREFIX}{uid}")
+def _key(uid: PodUid) -> HoldKey:
+    return HoldKey(uid, "drain")

@@ -1,294 +1,220 @@
-"""Holds: room kept on nodes between filter's answer and bind. Every hold ends: at bind, at the next filter call of its pod, or
-after some time.
+"""Holds: room kept on one node for a pod that is not bound there yet. Every hold has an owner that ends it.
 
-A hold has the rows that kube-scheduler may still choose from, and counts on one of them. With a single row it counts there.
-With several, it counts on the row that our score prefers, a guess that bind or the watch corrects. It counts on no row if
-kube-scheduler itself counts the pod by the same amounts: it then assumes the pod before its next decision (docs/adr/0154).
+    bind         filter named the node, or prioritize guessed it, or a nomination after a sample miss: until bound, asked about
+                 again, or late
+    former try   filter named the node at an earlier try, and a bind may still come: until a read finds the pod unbound
+    preemption   the node of a preemptor (`nominated_room`)
+    drain        the destination of a pod that leaves its node (`drain_destinations`)
+    migration    the target node of a virtual machine's migration (`controllers.migration`)
+
+A pod has one hold for each cause, and one for each former try. Invariant: what the ledger holds on a row is the sum over the
+holds on it. Whoever changes a hold does it here, since the ledger, the shares of nominees and the journal follow.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
-import numpy as np
 from msgspec import Struct, structs
 
+from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.priority_shares import PriorityShares
-from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger
-from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+from slackwater.model.resources import NOTHING, Amounts
 
-_FORMER: Final = "former/"
 _NEVER: Final = Instant(math.inf)
+
+Cause = Literal["bind", "former try", "preemption", "drain", "migration"]
+
+
+class HoldKey(NamedTuple):
+    """Names a hold. `uid`: the pod for which room is kept; for a migration its namespace and name, since the target pod may not
+    exist yet. `number`: which former try."""
+
+    uid: PodUid
+    cause: Cause = "bind"
+    number: int = 0
 
 
 class Hold(Struct, frozen=True, kw_only=True, eq=False):
-    """Room held for one pod. `rows` are where the pod may go; `counted` is the one of them where the amounts count as held, or
-    empty. Where kube-scheduler binds, `counted` may have further rows, to which pods that grow came later (`Holds.count_on`).
+    """Room for one pod on one row.
 
     `bind_may_come`: kube-scheduler binds by itself and may have sent the bind, so the hold does not end by time alone: the pod
     is read first. `doubted`: the pod is being read. `nominee` is the pod's priority as long as the pod is only nominated to the
     node and kube-scheduler has not asked about it; pods of higher priority ignore such a hold (`NominatedRoom.beside`).
+    `guess`: kube-scheduler may choose another node, so binds of other pods may use this room.
     """
 
     key: PodKey
-    rows: Rows
-    counted: Rows
+    row: Row
     amounts: Amounts
-    deadline: Instant
+    deadline: Instant = _NEVER
     bind_may_come: bool = False
     doubted: bool = False
     nominee: int | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether kube-scheduler may choose among several rows."""
-        return len(self.rows) > 1
-
-    def covers(self, row: Row) -> bool:
-        """Whether the pod may go to the row."""
-        return bool((self.rows == row).any()) if self.is_open else self.rows.item() == row
+    guess: bool = False
 
 
 class Holds:
-    """The holds by UID: at most one for each pod. Where kube-scheduler binds, remainders of a pod's former holds exist too,
-    under keys of their own."""
+    """All holds. Methods that take a UID are about a pod's holds for its bind: the present one, and those of former tries."""
 
     def __init__(self, ledger: Ledger, nodes: NodeTable) -> None:
         self._ledger = ledger
         self._nodes = nodes
-        self._holds: dict[PodUid, Hold] = {}
+        self._holds: dict[HoldKey, Hold] = {}
         #: The amounts of nominees' holds, by the nominees' priority.
         self.nominated = PriorityShares()
-        #: The keys of the remainders of each pod's former holds, the oldest first.
-        self._former: dict[PodUid, list[PodUid]] = {}
-        self._former_holds = 0
-        #: The pods whose holds are open.
-        self._open: dict[PodUid, None] = {}
-        #: What open holds would take of each row. Computed at the first use, and kept until there is no open hold.
-        self._open_amounts: Int64 | None = None
+        #: The keys of each pod's former tries, the oldest first.
+        self._former: dict[PodUid, list[HoldKey]] = {}
+        self._former_tries = 0
         #: Lower bounds of the deadlines: of holds that end by time alone, and of those whose bind may come. So most ticks look
         #: at no hold.
         self._expires_at = self._doubtful_at = _NEVER
+        #: The UIDs of pods whose hold for a bind has changed.
+        self.journal = ChangeJournal[PodUid]()
 
-    def put(
-        self,
-        uid: PodUid,
-        key: PodKey,
-        rows: Rows,
-        amounts: Amounts,
-        deadline: Instant,
-        *,
-        counted: Row | None = None,
-        bind_may_come: bool = False,
-        nominee: int | None = None,
-    ) -> None:
-        """Holds room for a pod on one of `rows` (distinct, at least one), in place of its earlier hold. The hold counts on
-        `counted`, or if there is only one row, on that row."""
-        self.drop(uid)
-        where: Rows = rows if len(rows) == 1 else np.array([] if counted is None else [counted], np.intp)
-        hold = Hold(
-            key=key,
-            rows=rows,
-            counted=where,
-            amounts=amounts,
-            deadline=deadline,
-            bind_may_come=bind_may_come,
-            nominee=nominee,
-        )
-        self.enter(uid, hold)
+    def put(self, key: HoldKey, hold: Hold) -> None:
+        """Keeps the room, in place of what the key kept before."""
+        self.drop(key)
+        self._enter(key, hold)
 
-    def enter(self, uid: PodUid, hold: Hold) -> None:
-        """Adds the hold as it is. There must be none with this key."""
-        if len(hold.counted):
-            self._ledger.hold(hold.counted, hold.amounts)
+    def _enter(self, key: HoldKey, hold: Hold) -> None:
+        self._ledger.hold(hold.row, hold.amounts)
         if hold.nominee is not None:
-            for row in hold.counted.tolist():
-                self.nominated.admit(row, hold.nominee, hold.amounts)
-        self._holds[uid] = hold
+            self.nominated.admit(hold.row, hold.nominee, hold.amounts)
+        self._holds[key] = hold
         if hold.bind_may_come:
             self._doubtful_at = min(self._doubtful_at, hold.deadline)
         else:
             self._expires_at = min(self._expires_at, hold.deadline)
-        if hold.is_open:
-            self._open[uid] = None
-            self._count_open(hold, 1)
-        if uid.startswith(_FORMER):
-            self._former.setdefault(of_former(uid), []).append(uid)
-            self._former_holds = max(self._former_holds, _number_of(uid) + 1)
+        if key.cause == "bind":
+            self.journal.note(key.uid)
+        elif key.cause == "former try":
+            self._former.setdefault(key.uid, []).append(key)
+            self._former_tries = max(self._former_tries, key.number + 1)
 
-    def get(self, uid: PodUid) -> Hold | None:
-        return self._holds.get(uid)
+    def get(self, key: HoldKey) -> Hold | None:
+        return self._holds.get(key)
 
-    def has(self, uid: PodUid) -> bool:
-        """Whether room is held for the pod, by its present hold or by the remainder of a former one."""
-        return uid in self._holds or uid in self._former
-
-    def all_of(self, uid: PodUid) -> list[Hold]:
-        """The holds that keep room for the pod: remainders of former holds, the oldest first, then the present one."""
-        if uid not in self._former:  # the usual case
-            hold = self._holds.get(uid)
-            return [] if hold is None else [hold]
-        return [hold for name in [*self._former[uid], uid] if (hold := self._holds.get(name)) is not None]
-
-    def counted_for(self, uid: PodUid) -> frozenset[int]:
-        """The rows where amounts count as held for the pod."""
-        return frozenset(row for hold in self.all_of(uid) for row in hold.counted.tolist())
-
-    def covers(self, uid: PodUid, row: Row) -> bool:
-        """Whether kube-scheduler may bind the pod to the row, after what filter answered."""
-        return any(hold.covers(row) for hold in self.all_of(uid))
-
-    def drop(self, uid: PodUid) -> Hold | None:
-        hold = self._taken(uid)
-        if hold is not None and len(hold.counted):
-            self._nodes.room_appeared(hold.counted)
+    def drop(self, key: HoldKey) -> Hold | None:
+        """Ends a hold, so room appears on its row. Returns it, None if there was none."""
+        hold = self._take(key)
+        if hold is not None:
+            self._nodes.room_appeared(hold.row)
         return hold
 
-    def _taken(self, uid: PodUid) -> Hold | None:
+    def _take(self, key: HoldKey) -> Hold | None:
         """Removes and returns the hold as `drop` does, but does not report that room appeared."""
-        hold = self._holds.pop(uid, None)
+        hold = self._holds.pop(key, None)
         if hold is None:
             return None
-        if len(hold.counted):
-            self._ledger.release_held(hold.counted, hold.amounts)
+        self._ledger.release_held(hold.row, hold.amounts)
         if hold.nominee is not None:
-            for row in hold.counted.tolist():
-                self.nominated.release(row, hold.nominee, hold.amounts)
-        if hold.is_open:
-            del self._open[uid]
-            self._count_open(hold, -1)
-            self._open_amounts = self._open_amounts if self._open else None
-        if uid.startswith(_FORMER):
-            names = self._former[of_former(uid)]
-            names.remove(uid)
-            if not names:
-                del self._former[of_former(uid)]
+            self.nominated.release(hold.row, hold.nominee, hold.amounts)
+        if key.cause == "bind":
+            self.journal.note(key.uid)
+        elif key.cause == "former try":
+            keys = self._former[key.uid]
+            keys.remove(key)
+            if not keys:
+                del self._former[key.uid]
         return hold
 
-    def node_closing(self, row: Row) -> None:
-        """Removes a row from all holds before the row is closed. Otherwise they would later release amounts that the closed row
-        no longer has."""
-        for uid, hold in list(self._holds.items()):
-            if (hold.rows == row).any():
-                self._taken(uid)
-                rows, counted = hold.rows[hold.rows != row], hold.counted[hold.counted != row]
-                if len(rows):
-                    self.enter(uid, structs.replace(hold, rows=rows, counted=counted))
+    def guessed_on(self, row: Row) -> Amounts:
+        """The room on the row that is held for pods which kube-scheduler may still put on other nodes."""
+        return reduce(Amounts.plus, (hold.amounts for hold in self._holds.values() if hold.guess and hold.row == row), NOTHING)
 
-    def expire(self, now: Instant) -> list[PodUid]:
+    def node_closing(self, row: Row) -> None:
+        """Ends all holds on a row before the row is closed. Otherwise they would later release amounts that the closed row no
+        longer has."""
+        for key in [key for key, hold in self._holds.items() if hold.row == row]:
+            self._take(key)
+
+    def expire(self, now: Instant) -> list[HoldKey]:
         """Ends the holds whose deadline has passed, but not those whose bind may still come. Returns their keys."""
         if now < self._expires_at:
             return []
-        due = [uid for uid, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
-        for uid in due:
-            self.drop(uid)
+        due = [key for key, hold in self._holds.items() if hold.deadline <= now and not hold.bind_may_come]
+        for key in due:
+            self.drop(key)
         self._expires_at = self._earliest(bind_may_come=False)
         return due
 
     def _earliest(self, *, bind_may_come: bool) -> Instant:
         return min((hold.deadline for hold in self._holds.values() if hold.bind_may_come is bind_may_come), default=_NEVER)
 
-    def open_amounts_on(self, row: Row) -> Amounts:
-        """The sum of the open holds that count on this row. Filter offered several nodes for their pods, so kube-scheduler may
-        still bind these pods to other nodes."""
-        guesses = (self._holds[uid] for uid in self._open)
-        return reduce(Amounts.plus, (hold.amounts for hold in guesses if (hold.counted == row).any()), NOTHING)
+    # --- a pod's holds for its bind ------------------------------------------------------------------------------------------
 
-    # --- where kube-scheduler binds by itself -------------------------------------------------------------------------------
+    def has(self, uid: PodUid) -> bool:
+        """Whether room is held for the pod's bind, after its last try or a former one."""
+        return HoldKey(uid) in self._holds or uid in self._former
 
-    def open_holds_on(self, rows: Rows) -> Int64 | None:
-        """The room that pods with open holds would take of each row in addition to what counts there already, if all of them
-        were bound there; shape (resources, len(rows)). None if no hold is open."""
-        if not self._open:
-            return None
-        n_rows = self._ledger.columns.n_rows
-        if self._open_amounts is None or self._open_amounts.shape[1] != n_rows:
-            self._open_amounts = np.zeros((len(RESOURCES), n_rows), np.int64)
-            for uid in self._open:
-                self._count_open(self._holds[uid], 1)
-        return self._open_amounts.take(rows, axis=1)
+    def all_of(self, uid: PodUid) -> list[Hold]:
+        """The pod's holds: those of former tries, the oldest first, then the present one."""
+        return [hold for key in self._keys(uid) if (hold := self._holds.get(key)) is not None]
 
-    def _count_open(self, hold: Hold, sign: int) -> None:
-        if self._open_amounts is not None and self._open_amounts.shape[1] != self._ledger.columns.n_rows:
-            self._open_amounts = None  # nodes joined since; the next use sums all open holds
-        if self._open_amounts is not None:
-            self._open_amounts[:, hold.rows] += sign * vertical(hold.amounts)
-            self._open_amounts[:, hold.counted] -= sign * vertical(hold.amounts)
+    def _keys(self, uid: PodUid) -> Sequence[HoldKey]:
+        former = self._former.get(uid)
+        return (HoldKey(uid),) if former is None else (*former, HoldKey(uid))
 
-    def count_on(self, row: Row) -> None:
-        """Makes every open hold that has this row count there, because a pod that grows in place is on the row or about to be.
-        kube-scheduler counts less for that pod than we do, so it may bind all pods of these holds there too."""
-        for uid in list(self._open):
-            hold = self._holds[uid]
-            if (hold.rows == row).any() and not (hold.counted == row).any():
-                self._taken(uid)
-                self.enter(uid, structs.replace(hold, counted=np.append(hold.counted, row)))
+    def rows_of(self, uid: PodUid) -> frozenset[Row]:
+        """The rows where room is held for the pod: where it may be bound, after what filter answered."""
+        return frozenset(hold.row for hold in self.all_of(uid))
 
-    def suspend(self, uid: PodUid) -> list[Hold]:
-        """Removes and returns all holds of the pod, so that the pod can be judged again; the caller must call `restore`
-        afterwards."""
-        return [hold for name in [*self._former.get(uid, ()), uid] if (hold := self._taken(name)) is not None]
+    def suspend(self, uid: PodUid) -> list[tuple[HoldKey, Hold]]:
+        """Removes and returns the pod's holds, so that the pod can be judged again. The caller must then call `restore` or
+        `retry`."""
+        return [(key, hold) for key in self._keys(uid) if (hold := self._take(key)) is not None]
 
-    def restore(self, uid: PodUid, suspended: Sequence[Hold], until: Instant) -> None:
-        """Restores those of the lifted holds that still count after the pod was judged again.
+    def restore(self, suspended: Sequence[tuple[HoldKey, Hold]]) -> None:
+        """Puts the suspended holds back as they were."""
+        for key, hold in suspended:
+            self._enter(key, hold)
 
-        If kube-scheduler binds, a bind that a lifted hold allowed may still come. Such a hold counts until its own deadline, or
-        `until` if that is earlier. The other holds have ended.
+    def retry(self, uid: PodUid, suspended: Sequence[tuple[HoldKey, Hold]], until: Instant | None) -> None:
+        """Ends the suspended holds after the pod was judged again, or makes them holds of former tries.
+
+        `until`: where a bind of a former try could still exceed a node, its room counts until its own deadline, or this one if
+        that is earlier. None: kube-scheduler counts all pods as we do, so a former try holds nothing.
         """
-        now = self._holds.get(uid)
-        for hold in suspended:
-            rows = hold.counted if now is None else hold.counted[~np.isin(hold.counted, now.counted)]
-            if not len(rows):
+        now = self._holds.get(HoldKey(uid))
+        for _, hold in suspended:
+            if now is not None and now.row == hold.row:
                 continue
-            if hold.bind_may_come:
-                deadline = min(hold.deadline, until)
-                left = structs.replace(hold, rows=rows, counted=rows, deadline=deadline, doubted=False)
-                self.enter(self._former_name(uid), left)
+            if hold.bind_may_come and until is not None:
+                left = structs.replace(hold, deadline=min(hold.deadline, until), doubted=False)
+                self._enter(HoldKey(uid, "former try", self._former_tries), left)
             else:
-                self._nodes.room_appeared(rows)
-
-    def _former_name(self, uid: PodUid) -> PodUid:
-        return PodUid(f"{_FORMER}{self._former_holds}/{uid}")
+                self._nodes.room_appeared(hold.row)
 
     def drop_all(self, uid: PodUid) -> None:
         """Ends all holds of a pod that is bound or gone, since no bind of it can come any more."""
-        for name in [*self._former.get(uid, ()), uid]:
-            self.drop(name)
+        for key in self._keys(uid):
+            self.drop(key)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
         """The pods to read because the deadline of a hold has passed and the hold's bind may still come. These holds last until
         `until`, or until the read."""
         if now < self._doubtful_at:
             return []
-        due = [(uid, hold) for uid, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
-        for uid, hold in due:
-            self._holds[uid] = structs.replace(hold, doubted=True, deadline=until)
+        due = [(key, hold) for key, hold in self._holds.items() if hold.bind_may_come and hold.deadline <= now]
+        for key, hold in due:
+            self._holds[key] = structs.replace(hold, doubted=True, deadline=until)
         self._doubtful_at = self._earliest(bind_may_come=True)
-        return list(dict.fromkeys((of_former(uid), hold.key) for uid, hold in due))
+        return list(dict.fromkeys((key.uid, hold.key) for key, hold in due))
 
-    def read_unbound(self, uid: PodUid) -> list[PodUid]:
+    def read_unbound(self, uid: PodUid) -> list[HoldKey]:
         """Ends the doubted holds of a pod that a read found without a node; returns their keys."""
-        names = [*self._former.get(uid, ()), uid]
-        ended = [name for name in names if (hold := self._holds.get(name)) is not None and hold.doubted]
-        for name in ended:
-            self.drop(name)
+        ended = [key for key in self._keys(uid) if (hold := self._holds.get(key)) is not None and hold.doubted]
+        for key in ended:
+            self.drop(key)
         return ended
 
-    def __iter__(self) -> Iterator[tuple[PodUid, Hold]]:
+    def __iter__(self) -> Iterator[tuple[HoldKey, Hold]]:
         return iter(self._holds.items())
 
     def __len__(self) -> int:
         return len(self._holds)
-
-
-def of_former(uid: PodUid) -> PodUid:
-    """The pod's UID, given the key of one of its holds: the UID itself, or the key of a remainder."""
-    return PodUid(uid.removeprefix(_FORMER).partition("/")[2]) if uid.startswith(_FORMER) else uid
-
-
-def _number_of(former: PodUid) -> int:
-    return int(former.removeprefix(_FORMER).partition("/")[0])

@@ -5,32 +5,31 @@ Only pods of higher priority may use this room (`beside`). There is one exceptio
 earlier one may use the room of the later one, because the later one chose its victims without counting on the earlier one's
 room.
 
-Other nominations keep their room by an ordinary hold, whose key is the pod's UID. Until kube-scheduler asks about the pod, pods
-of higher priority may use that room too (`Hold.nominee`). A preemptor's room is a hold with a key of its own (`holder`), so
-that only the end of the preemption ends it.
+Other nominations keep their room by the pod's hold for its bind. Until kube-scheduler asks about the pod, pods of higher
+priority may use that room too (`Hold.nominee`). A preemptor's room is a hold of its own, so that only the end of the preemption
+ends it.
 """
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from slackwater.cluster.drain_destinations import DrainDestinations
-from slackwater.cluster.holds import Hold, Holds
+from slackwater.cluster.holds import Hold, HoldKey, Holds
 from slackwater.cluster.nodes import NodeTable
-from slackwater.model.columns import Int64, Rows, vertical
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.objects import Pod
 from slackwater.model.resources import RESOURCES
 
-_PREFIX: Final = "nominated/"
-
 
 @dataclass(frozen=True, slots=True)
-class _Nominee:
+class Nominee:
+    """A preemptor with nominated room: its node and priority, and the number of its preemption."""
+
     node: NodeName
     priority: int
     number: int
@@ -44,7 +43,7 @@ class NominatedRoom:
         self._nodes = nodes
         self._holds = holds
         self._destinations = destinations
-        self._nominees: dict[PodUid, _Nominee] = {}
+        self._nominees: dict[PodUid, Nominee] = {}
 
     def put(self, pod: Pod, node: NodeName, number: int) -> None:
         """Keeps room for the pod on the node, in place of earlier room of the pod. Keeps none if the node is unknown.
@@ -56,17 +55,15 @@ class NominatedRoom:
         row = self._nodes.row_of.get(node)
         if row is None:
             return
-        rows: Rows = np.array([row], np.intp)
-        hold = Hold(key=pod.key, rows=rows, counted=rows, amounts=pod.need, deadline=Instant(float("inf")))
-        self._holds.enter(holder(uid), hold)
-        self._nominees[uid] = _Nominee(node, pod.priority, number)
+        self._holds.put(_key(uid), Hold(key=pod.key, row=Row(row), amounts=pod.need))
+        self._nominees[uid] = Nominee(node, pod.priority, number)
 
-    def drop(self, uid: PodUid) -> bool:
-        """Ends the pod's nominated room; False if it had none."""
-        if self._nominees.pop(uid, None) is None:
-            return False
-        self._holds.drop(holder(uid))
-        return True
+    def drop(self, uid: PodUid) -> Nominee | None:
+        """Ends the pod's nominated room. Returns what it was, None if the pod had none."""
+        nominee = self._nominees.pop(uid, None)
+        if nominee is not None:
+            self._holds.drop(_key(uid))
+        return nominee
 
     def node_of(self, uid: PodUid) -> NodeName | None:
         nominee = self._nominees.get(uid)
@@ -76,9 +73,9 @@ class NominatedRoom:
         """The room on each row that is kept for preemptors of that priority or a higher one; shape (resources, len(rows))."""
         kept = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
         for uid, nominee in self._nominees.items():
-            hold = self._holds.get(holder(uid))
+            hold = self._holds.get(_key(uid))
             if nominee.priority >= priority and hold is not None:
-                kept[:, hold.counted] += vertical(hold.amounts)
+                kept[:, hold.row] += hold.amounts
         return kept[:, rows]
 
     def beside(self, pod: Pod, number: int | None = None) -> AbstractContextManager[None]:
@@ -98,13 +95,13 @@ class NominatedRoom:
         self, priority: int, number: int | None, nominated_amounts: Int64 | None, own: list[Hold]
     ) -> Iterator[None]:
         found = (
-            self._holds.get(holder(uid))
+            self._holds.get(_key(uid))
             for uid, nominee in self._nominees.items()
             if nominee.priority < priority or (number is not None and nominee.priority == priority and nominee.number > number)
         )
         lifted = [*own, *(hold for hold in found if hold is not None)]
         for hold in lifted:
-            self._ledger.release_held(hold.counted, hold.amounts)
+            self._ledger.release_held(hold.row, hold.amounts)
         if nominated_amounts is not None:
             self._ledger.hold_on_all(-nominated_amounts)
         try:
@@ -113,17 +110,11 @@ class NominatedRoom:
             if nominated_amounts is not None:
                 self._ledger.hold_on_all(nominated_amounts)
             for hold in lifted:
-                self._ledger.hold(hold.counted, hold.amounts)
+                self._ledger.hold(hold.row, hold.amounts)
 
     def __len__(self) -> int:
         return len(self._nominees)
 
 
-def holder(uid: PodUid) -> PodUid:
-    """The key of the hold that keeps a preemptor's room. It differs from the pod's UID, which is the key of the pod's own hold
-    from filter to bind."""
-    return PodUid(f"{_PREFIX}{uid}")
-
-
-def is_holder(uid: PodUid) -> bool:
-    return uid.startswith(_PREFIX)
+def _key(uid: PodUid) -> HoldKey:
+    return HoldKey(uid, "preemption")

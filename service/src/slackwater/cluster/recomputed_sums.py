@@ -126,11 +126,10 @@ def orphans_on(tables: CountedTables, name: NodeName) -> list[PodUid]:
 def wanted_held(tables: CountedTables) -> Int64:
     """What should be held on each row: the sum of its holds, shape (resources, rows)."""
     want = np.zeros((len(RESOURCES), tables.ledger.columns.n_rows), np.int64)
-    holds = [hold for _, hold in tables.holds if len(hold.counted)]
+    holds = [hold for _, hold in tables.holds]
     if holds:  # there may be thousands, so they are added at once
-        rows = np.concatenate([hold.counted for hold in holds])
+        rows = np.array([hold.row for hold in holds], np.intp)
         amounts = np.array([hold.amounts for hold in holds], np.int64)
-        amounts = np.repeat(amounts, [len(hold.counted) for hold in holds], axis=0)
         for r in range(len(RESOURCES)):
             np.add.at(want[r], rows, amounts[:, r])
     return want

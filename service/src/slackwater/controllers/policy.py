@@ -45,12 +45,12 @@ class PreemptionPolicy:
 class Policy:
     """The settings of the state machine, all durations in seconds.
 
-    `hold_seconds`: how long room is held between filter and bind. `bind_backoff_seconds`: how long filter leaves out a node
-    that refused the pod's bind, unless room appears on the node. `confirm_seconds`: how long the watch may take to show a bind
-    before the pod is read. `in_flight_seconds`: if kube-scheduler binds, how long after filter its bind may arrive (an API
-    server ends a request after 60 s). `volumes_seconds`: the same for pods with volume claims, because kube-scheduler waits for
-    their volumes before it binds. `nominate_after_seconds`: how long after a refusal we write a nomination, because
-    kube-scheduler clears the pod's nomination at the end of a failed cycle.
+    `hold_seconds`: how long room is held for a pod that was nominated after a sample miss. `bind_backoff_seconds`: how long
+    filter leaves out a node that refused the pod's bind, unless room appears on the node. `confirm_seconds`: how long the watch
+    may take to show a bind before the pod is read. `in_flight_seconds`: if kube-scheduler binds, how long after filter its bind
+    may arrive (an API server ends a request after 60 s). `volumes_seconds`: the same for pods with volume claims, because
+    kube-scheduler waits for their volumes before it binds. `nominate_after_seconds`: how long after a refusal we write a
+    nomination, because kube-scheduler clears the pod's nomination at the end of a failed cycle.
     """
 
     nodes: NodePolicy = field(default_factory=NodePolicy)
@@ -62,12 +62,11 @@ class Policy:
     vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
     migration: MigrationPolicy = field(default_factory=MigrationPolicy)
     preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
-    #: Filter names only the best of the feasible nodes.
-    chooses_node: bool = False
     #: No pod is nominated after a sample miss.
     nominations_paused: bool = False
-    #: False: kube-scheduler binds by itself, and the hold taken at filter is the reservation.
-    binds: bool = True
+    #: False: kube-scheduler binds by itself; filter names one node, and the hold there is the reservation. True: filter holds
+    #: nothing, and bind reserves.
+    binds: bool = False
     in_flight_seconds: float = 75.0
     volumes_seconds: float = 660.0
     hold_seconds: float = 10.0

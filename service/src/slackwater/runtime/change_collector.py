@@ -11,6 +11,7 @@ from itertools import islice
 
 from msgspec import structs
 
+from slackwater.cluster.holds import HoldKey
 from slackwater.cluster.reservations import Reservation
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes, NodeChange, PodChange
@@ -134,15 +135,15 @@ class ChangeCollector:
 
 
 class ChosenChangeCollector(ChangeCollector):
-    """A collector that reports a pod as placed on the node that filter has named alone for it, or for which it is nominated
-    (after a preemption, or by anybody), so that nobody else gets its room."""
+    """A collector that reports a pod as placed on the node where room is held for its bind, or for which it is nominated (after
+    a preemption, or by anybody), so that scores count it there."""
 
     def __init__(self, state_machine: StateMachine) -> None:
         super().__init__(state_machine)
-        state_machine.chosen_nodes.journal.add_reader(self._pods)
+        state_machine.state.holds.journal.add_reader(self._pods)
 
     def stop(self) -> None:
-        self._state_machine.chosen_nodes.journal.remove_reader(self._pods)
+        self._state_machine.state.holds.journal.remove_reader(self._pods)
         super().stop()
 
     def _pod(self, uid: PodUid) -> PodChange:
@@ -150,10 +151,15 @@ class ChosenChangeCollector(ChangeCollector):
         if pod is None or pod.ended:
             return PodChange(uid, None)
         reservation = state_machine.state.reservations.get(uid)
-        node = state_machine.chosen_nodes.node_of(uid) or state_machine.state.room.node_of(uid) or pod.nominated_node
+        node = self._held_on(uid) or state_machine.state.room.node_of(uid) or pod.nominated_node
         if reservation is None and pod.node is None and node is not None:
             pod = pod.on(node)
         return PodChange(uid, as_counted(pod, reservation))
+
+    def _held_on(self, uid: PodUid) -> NodeName | None:
+        hold = self._state_machine.state.holds.get(HoldKey(uid))
+        node = None if hold is None else self._state_machine.state.nodes.by_row[hold.row]
+        return None if node is None else node.name
 
 
 def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:

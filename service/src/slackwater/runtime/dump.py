@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import structs, to_builtins
 
-from slackwater.cluster.holds import Hold
+from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.quarantine import Quarantined
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
@@ -29,7 +29,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 #: How the version of every dump begins.
 FAMILY: Final = "slackwater.dev/dumpstate/"
-VERSION: Final = f"{FAMILY}v1alpha2"
+VERSION: Final = f"{FAMILY}v1alpha3"
 _NO_KIND: Final = Kind(namespace="", requests=NOTHING)
 
 
@@ -45,7 +45,7 @@ class Dump:
     row_names: Mapping[Row, NodeName]
     reservations: Mapping[PodUid, Reservation]
     pods: Sequence[Pod]
-    holds: Sequence[tuple[PodUid, Hold]]
+    holds: Sequence[tuple[HoldKey, Hold]]
     sample_miss: Sequence[tuple[PodUid, SampleMiss]]
     bind_backoff: Sequence[tuple[PodUid, NodeName, float, bool]]
     budgets: Sequence[DisruptionBudget]
@@ -95,7 +95,7 @@ def document(dump: Dump) -> dict[str, Any]:
             for uid, reservation in sorted(dump.reservations.items(), key=lambda item: (item[1].key, item[0]))
         ],
         "pending": [_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
-        "holds": [_hold(dump, uid, hold) for uid, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
+        "holds": [_hold(dump, key, hold) for key, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
         "nominations": [
             _nomination(uid, sample_miss)
             for uid, sample_miss in sorted(dump.sample_miss, key=lambda item: (item[1].key, item[0]))
@@ -199,21 +199,15 @@ def _pending(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _hold(dump: Dump, uid: PodUid, hold: Hold) -> dict[str, Any]:
-    names, counted = (
-        sorted(name for row in rows.tolist() if (name := dump.row_names.get(Row(row))) is not None)
-        for rows in (hold.rows, hold.counted)
-    )
+def _hold(dump: Dump, key: HoldKey, hold: Hold) -> dict[str, Any]:
     return {
         "namespace": hold.key.namespace,
         "name": hold.key.name,
-        "uid": uid,
-        "nodes": len(hold.rows),
-        "node": names[0] if len(names) == 1 else None,
+        "uid": key.uid,
+        "cause": key.cause,
+        "node": dump.row_names.get(hold.row),
         "amounts": dict(zip(RESOURCES, hold.amounts, strict=True)),
         "endsInSeconds": None if math.isinf(hold.deadline) else round(hold.deadline - dump.now, 3),
-        "nodeNames": names,
-        "countedNames": counted,
         "nominee": hold.nominee,
     }
 

@@ -44,8 +44,7 @@ def _nominees(state_machine: StateMachine) -> list[str]:
     want = PriorityShares()
     for _, hold in state_machine.state.holds:
         if hold.nominee is not None:
-            for row in hold.counted.tolist():
-                want.admit(row, hold.nominee, hold.amounts)
+            want.admit(hold.row, hold.nominee, hold.amounts)
     rows = range(state_machine.state.ledger.columns.n_rows)
     return [
         f"row {row}: held for nominees {state_machine.state.holds.nominated.on(Row(row))}, want {want.on(Row(row))}"

@@ -75,7 +75,7 @@ class PodLifecycle:
     def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
         """Ends the pod's holds, because it is bound to `node` or has ended (None). Activates pods that were refused because of
         holds, if the pod held room on another node."""
-        unused = self._cluster_state.holds.counted_for(uid) - {self._cluster_state.nodes.row_of.get(node) if node else None}
+        unused = self._cluster_state.holds.rows_of(uid) - {self._cluster_state.nodes.row_of.get(node) if node else None}
         self._cluster_state.holds.drop_all(uid)
         return self._cluster_state.unschedulable_pods.activate_held() if unused else []
 
@@ -94,8 +94,6 @@ class PodLifecycle:
         self._count(pod, node, policy, admitted=self._admit(pod.uid, node))
 
     def _count(self, pod: Pod, node: NodeName, policy: Policy, *, admitted: bool) -> None:
-        if pod.vertical is not None and not policy.binds:
-            self._count_beside(node)
         self._cluster_state.reservations.drop(pod.uid)
         vertical_pods = self._cluster_state.vertical_pods
         pod_resources = (
@@ -166,14 +164,7 @@ class PodLifecycle:
     def _admit(self, uid: PodUid, node: NodeName) -> bool:
         """Did filter answer that the node is feasible for the pod? If so, kube-scheduler may have bound the pod there."""
         row = self._cluster_state.nodes.row_of.get(node)
-        return row is not None and self._cluster_state.holds.covers(uid, row)
-
-    def _count_beside(self, node: NodeName) -> None:
-        """Makes the holds of pods that may still be bound to the node count there, because a vertical pod is placed there
-        (`Holds.count_on`)."""
-        row = self._cluster_state.nodes.row_of.get(node)
-        if row is not None:
-            self._cluster_state.holds.count_on(row)
+        return row is not None and row in self._cluster_state.holds.rows_of(uid)
 
     def _count_over_total(self, node: NodeName) -> None:
         row = self._cluster_state.nodes.row_of.get(node)

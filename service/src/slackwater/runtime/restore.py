@@ -10,19 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 from msgspec import structs
 
-from slackwater.cluster.holds import Hold
-from slackwater.cluster.nominated_room import is_holder
+from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.migration_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.policy import Policy
-from slackwater.model.columns import Rows
-from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.permits import Load, PersistedPermit
@@ -71,7 +68,7 @@ class _Restoring:
             self._vertical_pod(entry)
         for entry in self._document["holds"]:
             # Skips room held for preemptors: the restored state machine has no preemption in progress that would end the hold.
-            if not is_holder(PodUid(entry["uid"])):
+            if entry["cause"] != "preemption":
                 self._hold(entry)
         for entry in self._document["deniedBinds"]:
             self._denied_bind(entry)
@@ -157,15 +154,16 @@ class _Restoring:
         self._state_machine.state.vertical_pods.put(uid, entry["namespace"], vertical_pod)
 
     def _hold(self, entry: Json) -> None:
-        rows, counted = (self._rows(entry[key]) for key in ("nodeNames", "countedNames"))
-        deadline = self._instant_or(entry["endsInSeconds"], float("inf"))
-        amounts = amounts_of([entry["amounts"][resource] for resource in RESOURCES])
-        key = PodKey(entry["namespace"], entry["name"])
-        hold = Hold(key=key, rows=rows, counted=counted, amounts=amounts, deadline=deadline, nominee=entry["nominee"])
-        self._state_machine.state.holds.enter(PodUid(entry["uid"]), hold)
-
-    def _rows(self, names: list[str]) -> Rows:
-        return np.array([self._state_machine.state.nodes.row_of[NodeName(name)] for name in names], np.intp)
+        hold = Hold(
+            key=PodKey(entry["namespace"], entry["name"]),
+            row=Row(self._state_machine.state.nodes.row_of[NodeName(entry["node"])]),
+            amounts=amounts_of([entry["amounts"][resource] for resource in RESOURCES]),
+            deadline=self._instant_or(entry["endsInSeconds"], float("inf")),
+            nominee=entry["nominee"],
+        )
+        holds = self._state_machine.state.holds
+        number = len(holds) if entry["cause"] == "former try" else 0
+        holds.put(HoldKey(PodUid(entry["uid"]), entry["cause"], number), hold)
 
     def _denied_bind(self, entry: Json) -> None:
         deadline = Instant(self._now + entry["endsInSeconds"])

@@ -94,7 +94,7 @@ class StateMachine:
             state, is_marked_victim=self.preemptions.is_marked_victim, immovable=self.preemptions.immovable
         )
         self._preemptors = Preemptors(state, potential_victims, self.preemptions)
-        self.chosen_nodes = ChosenNodes(state.holds)
+        self.chosen_nodes = ChosenNodes()
         self._placement = PlacementFlow(
             state,
             migrating=self.migrating,
@@ -258,8 +258,6 @@ class StateMachine:
             effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.state.unschedulable_pods.activate_recent(now)]
         if pod.node is None and (ended := self.state.holds.read_unbound(pod.uid)):
             self.state.event_counts.holds_expired += len(ended)
-            if pod.uid in ended:  # the pod's present hold ended, not only remainders of its former holds
-                self.chosen_nodes.give_up(pod.uid)
             effects += self.state.unschedulable_pods.activate_held()
         return effects + self._pod_seen(pod, now, read=True)
 
@@ -280,9 +278,8 @@ class StateMachine:
         self._deferred.clear()
         expired = self.state.holds.expire(now)
         self.state.event_counts.holds_expired += len(expired)
-        for uid in expired:
-            self.preemptions.hold_expired(uid)
-            self.chosen_nodes.give_up(uid)
+        for key in expired:
+            self.preemptions.hold_expired(key.uid)
         self.preemptions.due(now)
         self._preemptors.due(now)
         effects += self.state.unschedulable_pods.activate_held() if expired else []
@@ -332,18 +329,23 @@ class StateMachine:
     # --- questions --------------------------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
-        """Answers filter: a `Reason` for each row, OK if it is feasible; shape (len(rows),). Holds room on feasible rows."""
+        """Answers filter: a `Reason` for each row, OK if filter names it; shape (len(rows),). Where kube-scheduler
+        binds, it names one row at most and holds room there."""
         self.generation = Generation(self.generation + 1)
-        before = self.state.holds.counted_for(pod.uid)
+        before = self.state.holds.rows_of(pod.uid)
         codes = self._placement.filter(pod, rows, self.policy, now)
         self._conditions.judged(pod.uid, refused=bool(codes.all()))
-        if before - self.state.holds.counted_for(pod.uid):  # an earlier hold of the pod ended unused on some row
-            self._deferred += self.state.unschedulable_pods.activate_held()
+        self._activate_if_freed(pod.uid, before)
         return codes
 
-    def may_choose(self, uid: PodUid) -> bool:
-        """May filter name only one of several feasible nodes for the pod?"""
-        return self._placement.may_choose(uid, self.policy)
+    def _activate_if_freed(self, uid: PodUid, before: Set[Row]) -> None:
+        """Activates pods that wait for held room, if an earlier hold of the pod ended unused on one of the rows `before`."""
+        if before - self.state.holds.rows_of(uid):
+            self._deferred += self.state.unschedulable_pods.activate_held()
+
+    def may_choose(self, pod: Pod) -> bool:
+        """May `choose` name one of several feasible nodes for the pod?"""
+        return self._placement.may_choose(pod, self.policy)
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
         """Holds room for the pod on the row, so that filter can return this row alone.
@@ -351,26 +353,35 @@ class StateMachine:
         Returns False and changes nothing if the row is not feasible or we may not choose for the pod. `filter` then has to
         judge all rows.
         """
-        node = self.state.nodes.by_row[row] if row != NO_ROW and self.may_choose(pod.uid) else None
+        node = self.state.nodes.by_row[row] if row != NO_ROW and self.may_choose(pod) else None
+        before = self.state.holds.rows_of(pod.uid)
         if node is None or not self._placement.take(pod, row, self.policy, now):
             return False
         self.generation = Generation(self.generation + 1)
-        self.chosen_nodes.choose(pod.uid, node.name)
         self._conditions.judged(pod.uid, refused=False)
+        self._activate_if_freed(pod.uid, before)
         return True
 
     def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
         """For each row, whether filter would find it feasible for the pod; shape (len(rows),). Changes nothing."""
         return self._placement.passing(pod, rows, self.policy, now)
 
-    def prioritize(self, pod: Pod, rows: Rows) -> Int64:
-        """Answers prioritize: the score of each row for the pod, 0..10; shape (len(rows),)."""
-        return self._placement.prioritize(pod, rows, self.policy)
+    def prioritize(self, pod: Pod, rows: Rows, now: Instant) -> Int64:
+        """Answers prioritize: the score of each row for the pod, 0..10; shape (len(rows),). Where we bind and count more than
+        kube-scheduler, it holds room on the row that is probably chosen."""
+        self.generation = Generation(self.generation + 1)
+        return self._placement.prioritize(pod, rows, self.policy, now)
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
         """Reserves room for the pod on the node. Returns the Bind effect, or the reason to refuse."""
         self.generation = Generation(self.generation + 1)
+        pod = self.state.pods.known(uid)
+        move = None if pod is None else self.migrating.target_node_of(pod, now)
+        if move is not None:  # room that is held for the pod itself is free for it
+            self.migrating.drop_target_hold(move)
         answer = self._binding.bind(uid, key, node, self.policy, now)
+        if move is not None:
+            self.migrating.restore_target_hold(move)
         if answer.reason is Reason.OK and not answer.already:
             self.permit_limits.room_taken(node, now)
         return answer

@@ -121,11 +121,11 @@ async def test_t5_scores_stay_within_0_and_10_and_keep_the_order() -> None:
 
 
 async def test_t6_a_second_extender_after_us_still_gets_what_we_pass() -> None:
-    async with a_service() as service:
+    async with a_service(Policy(binds=True)) as service:
         service.has(a_node("a"), a_node("b"))
         first = await service.ask("filter", filter_args(a_pod("p"), "a", "b"))
         again = await service.ask("filter", filter_args(a_pod("p"), *first["NodeNames"]))
-        assert again["NodeNames"] == ["a", "b"], "asked again for the same pod, its own hold is no obstacle"
+        assert again["NodeNames"] == ["a", "b"], "asked again for the same pod, the answer is the same"
 
 
 async def test_t7_a_pod_bound_behind_our_back_is_counted() -> None:
@@ -241,7 +241,7 @@ async def test_t14_a_huge_body_is_answered_not_cut(declared: bool) -> None:
 async def test_t15_five_thousand_names_and_five_thousand_whole_nodes() -> None:
     names = [f"node-{i}.example.internal" for i in range(5000)]
     pod = a_pod("p", cpu="3")
-    async with a_service(max_body_bytes=1 << 26) as service:
+    async with a_service(Policy(binds=True), max_body_bytes=1 << 26) as service:
         service.has(*[a_node(name, cpu="2" if i % 2 else "4") for i, name in enumerate(names)])
         by_name = await service.ask("filter", filter_args(pod, *names))
         whole = await service.ask("filter", whole_nodes_args(pod, *names))
@@ -272,7 +272,7 @@ async def test_t17_every_node_that_does_not_pass_is_named() -> None:
 
 
 async def test_a_denied_bind_is_remembered_until_room_appears() -> None:
-    async with a_service() as service:
+    async with a_service(Policy(binds=True)) as service:
         pod, other = a_pod("p", cpu="3"), a_pod("other", on="n", cpu="2")
         service.has(a_node("n"), a_node("m"), pod)
         await service.ask("filter", filter_args(pod, "n", "m"))
@@ -286,7 +286,7 @@ async def test_a_denied_bind_is_remembered_until_room_appears() -> None:
 
 
 async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time() -> None:
-    async with a_service() as service:
+    async with a_service(Policy(binds=True)) as service:
         pod = a_pod("p")
         service.has(a_node("n"), a_node("m"), pod)
         service.writer.script = [
@@ -314,14 +314,14 @@ async def test_room_between_the_only_choice_and_its_bind_is_held() -> None:
 
 
 async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap() -> None:
-    """With system amounts kube-scheduler believes in more room than there is. Room is held on one node and moves with the bind;
-    who comes too late is refused, and told other nodes next."""
-    policy = Policy(nodes=NodePolicy(system=amounts("1", "0")))
+    """With system amounts kube-scheduler believes in more room than there is. Where we bind, bind decides: a pod that comes too
+    late is refused, and other nodes are named for it next."""
+    policy = Policy(nodes=NodePolicy(system=amounts("1", "0")), binds=True)
     async with a_service(policy) as service:
         first, second = a_pod("first", cpu="2"), a_pod("second", cpu="2")
         service.has(a_node("a"), a_node("b"), a_node("c", cpu="5"), first, second)
         assert (await service.ask("filter", filter_args(first, "a", "b")))["NodeNames"] == ["a", "b"]
-        assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["b", "c"]
+        assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["a", "b", "c"]
         assert await service.ask("bind", bind_args(first, "b")) == {"Error": ""}
         refused = await service.ask("bind", bind_args(second, "b"))
         assert refused["Error"].startswith(MEANINGS[Reason.NOT_ENOUGH_CPU].text)

@@ -10,10 +10,8 @@ from slackwater.app.scheduler_config.transport import CertificateNames
 from slackwater.app.settings import Settings, loads
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
-#: kube-scheduler binds and chooses by itself.
-UNBOUND = "featureGates: {Steering: false}\nextender: {bind: false}\n"
-#: Slackwater binds, and chooses all the same.
-BINDS = loads(HEADER + "extender: {bind: true}\nfeatureGates: {Steering: true}\n")
+#: Slackwater binds, and kube-scheduler chooses.
+BINDS = loads(HEADER + "extender: {bind: true}\n")
 CLEAN: dict[str, Any] = yaml.safe_load(generate(Settings(), kubeconfig=None, extender_url=None))
 REMOVED = object()
 
@@ -28,6 +26,11 @@ def changed(**fields: Any) -> dict[str, Any]:
         else:
             holder[key] = value
     return file
+
+
+def binding(**fields: Any) -> dict[str, Any]:
+    """The clean file for `BINDS`, changed."""
+    return changed(**{"x_bindVerb": "bind", "profiles": [{"schedulerName": "slackwater"}]} | fields)
 
 
 def found(file: dict[str, Any], settings: Settings | None = None, certificate: CertificateNames | None = None) -> list[Finding]:

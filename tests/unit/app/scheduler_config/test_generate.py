@@ -70,9 +70,8 @@ def test_every_choice_is_explained_in_a_comment() -> None:
         assert word in comments
 
 
-@pytest.mark.parametrize("more", ["", "extender: {bind: true}\nfeatureGates: {Steering: true}"])
-def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes(more: str) -> None:
-    settings = loads(HEADER + more)
+def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes() -> None:
+    settings = Settings()
     text = generate(settings, kubeconfig=None, extender_url=None)
     assert yaml.safe_load(text)["profiles"] == [{"schedulerName": "slackwater", "percentageOfNodesToScore": 1}]
     assert check(text, settings) == []
@@ -83,7 +82,7 @@ def test_where_slackwater_chooses_kube_scheduler_offers_it_few_nodes(more: str) 
 
 
 def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> None:
-    settings = loads(HEADER + "featureGates: {Steering: true}\n")
+    settings = Settings()
     document = yaml.safe_load(generate(settings, kubeconfig=None, extender_url=None))
     document["profiles"][0] |= {
         "plugins": {"score": {"enabled": [{"name": "ImageLocality", "weight": 5}], "disabled": [{"name": "NodeAffinity"}]}},
@@ -93,7 +92,7 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
     found = [(finding.path, finding.trap) for finding in check(text, settings)]
     assert found == [("profiles[0]", "choice-by-default-scores")]
     assert check(text, loads(HEADER + "extender: {schedulerConfig: /etc/scheduler.yaml}")) == []
-    assert check(text, loads(HEADER + "featureGates: {Steering: false}\n"))[0].trap == "percentage"
+    assert check(text, loads(HEADER + "extender: {bind: true}\n"))[0].trap == "percentage"
     document["profiles"][0] |= {"plugins": {"score": {"disabled": [{"name": "NodeResourcesFit"}]}}, "pluginConfig": []}
     (finding,) = check(yaml.safe_dump(document), settings)
     assert "extender.schedulerConfig" in finding.fix
@@ -103,8 +102,7 @@ def test_scores_of_the_users_own_are_not_those_that_slackwater_chooses_by() -> N
     "more",
     [
         "extender: {bind: true}",
-        "featureGates: {Steering: true}\nextender: {percentageOfNodesToScore: 0}",
-        "featureGates: {Steering: false}\nextender: {bind: false}",
+        "extender: {percentageOfNodesToScore: 0}",
     ],
 )
 def test_where_kube_scheduler_chooses_it_offers_as_many_as_ever(more: str) -> None:

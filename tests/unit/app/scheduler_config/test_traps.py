@@ -7,7 +7,7 @@ import yaml
 
 from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings, loads
-from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, changed, found, traps
+from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, binding, changed, found, traps
 
 
 def test_a_clean_file_has_no_findings() -> None:
@@ -16,7 +16,7 @@ def test_a_clean_file_has_no_findings() -> None:
 
 
 def test_ignorable_with_bind_runs_pods_without_reservation() -> None:
-    assert traps(changed(x_ignorable=True, x_bindVerb="bind"), BINDS) == [(f"{X}.ignorable", "ignorable-with-bind", "error")]
+    assert traps(binding(x_ignorable=True), BINDS) == [(f"{X}.ignorable", "ignorable-with-bind", "error")]
 
 
 def test_ignorable_without_bind_places_past_us() -> None:
@@ -102,7 +102,7 @@ def test_managed_resources_hide_pods_from_us() -> None:
     [("filterVerb", "error"), ("prioritizeVerb", "warning"), ("preemptVerb", "warning"), ("bindVerb", "warning")],
 )
 def test_a_missing_verb(verb: str, want_severity: str) -> None:
-    assert traps(changed(**{"x_bindVerb": "bind", f"x_{verb}": REMOVED}), BINDS) == [(f"{X}.{verb}", "verb", want_severity)]
+    assert traps(binding(**{f"x_{verb}": REMOVED}), BINDS) == [(f"{X}.{verb}", "verb", want_severity)]
 
 
 def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
@@ -110,14 +110,15 @@ def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
     file = changed(x_bindVerb="bind")
     assert traps(file, Settings()) == [(f"{X}.bindVerb", "differs-from-config", "warning")]
     assert traps(file) == [(f"{X}.bindVerb", "differs-from-config", "advice")]
-    assert found(file, BINDS) == []
+    assert found(binding(), BINDS) == []
 
 
 def test_an_extender_that_is_called_after_the_choice() -> None:
     file = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER])
     assert traps(file) == [("extenders[1]", "extender-after-choice", "warning")]
-    several = loads(HEADER + "featureGates: {Steering: false}\n")
-    left_out = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER], profiles=[{"schedulerName": "slackwater"}])
+    several = loads(HEADER + "extender: {bind: true}\n")
+    left_out = binding()
+    left_out["extenders"].append(OTHER_EXTENDER)
     assert found(left_out, several) == []
 
 
@@ -151,7 +152,7 @@ def test_only_extenders_of_others() -> None:
 
 def test_two_extenders_that_bind() -> None:
     other = {"urlPrefix": "http://127.0.0.1:9999/other", "bindVerb": "bind"}
-    file = changed(x_bindVerb="bind")
+    file = binding()
     file["extenders"].append(other)
     assert traps(file, BINDS) == [("extenders[1].bindVerb", "two-binders", "error")]
 

@@ -30,15 +30,10 @@ NOTES = {
         "autoscaler: {enabled: true, nodeGroups: [{name: a}], slack: {extraCapacity: {minRate: 0.1}}}",
         "autoscaler.slack: has no effect while featureGates.ResourceSlack is false",
     ),
-    "steering": (
+    "percentage": (
         "extender: {bind: true, percentageOfNodesToScore: 2}",
-        "extender.percentageOfNodesToScore: has no effect while featureGates.Steering is not set and extender.bind is true",
+        "extender.percentageOfNodesToScore: has no effect while extender.bind is true",
     ),
-    "steering-gate": (
-        "featureGates: {Steering: false}\nextender: {bind: false, percentageOfNodesToScore: 2}",
-        "extender.percentageOfNodesToScore: has no effect while featureGates.Steering is false",
-    ),
-    "bind": ("extender: {bind: false, holdTimeout: 20s}", "extender.holdTimeout: has no effect while extender.bind is false"),
     "hold": (
         "extender: {bind: true, httpTimeout: 11s}",
         "extender.holdTimeout: 10s is shorter than extender.httpTimeout (11s): ",

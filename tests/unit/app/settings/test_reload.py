@@ -77,7 +77,6 @@ def test_a_limit_takes_effect_at_once(text: str, want_path: str) -> None:
         ("extender: {schedulerTLS: {caFile: x}}", "extender.schedulerTLS.caFile", True),
         ("kube: {listPageSize: 7}", "kube.listPageSize", False),
         ("featureGates: {ParallelDrain: false}", "featureGates.ParallelDrain", False),
-        ("featureGates: {Steering: true}", "featureGates.Steering", True),
         ("extender: {percentageOfNodesToScore: 2}", "extender.percentageOfNodesToScore", True),
         ("autoscaler: {nodeGroups: [{name: a}]}", "autoscaler.nodeGroups", False),
     ],

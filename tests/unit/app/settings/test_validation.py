@@ -46,7 +46,7 @@ REFUSALS = [
     ),
     (
         "featureGates: {Foo: true}",
-        "featureGates.Foo: got an unknown key, want one of AsyncPreemption, ParallelDrain, ResourceSlack, Steering",
+        "featureGates.Foo: got an unknown key, want one of AsyncPreemption, ParallelDrain, ResourceSlack",
     ),
     (
         GROUP + "minSiz: 1}]}",
@@ -63,6 +63,11 @@ REFUSALS = [
     (
         "autoscaler: {scaleDown: {maxEmptyBulkDelete: 3}}",
         "autoscaler.scaleDown.maxEmptyBulkDelete: got a key that was removed, want maxScaleDownParallelism",
+    ),
+    (
+        "featureGates: {Steering: true}",
+        "featureGates.Steering: got a key that was removed, want extender.bind alone: false names the best node in filter, "
+        "true leaves the choice to kube-scheduler",
     ),
     ('nodes: {"a.b": 1}', 'nodes["a.b"]: got an unknown key, want one of watermark, system, score'),
     # sections and lists

@@ -276,7 +276,7 @@ class Extender:
         asked = self._asked.of(args)
 
         def scored(pod: Pod) -> bytes:
-            return asked.prioritized(self._state_machine.prioritize(pod, asked.rows))
+            return asked.prioritized(self._state_machine.prioritize(pod, asked.rows, self._clock()))
 
         return self._with_pod(args.Pod, scored)
 

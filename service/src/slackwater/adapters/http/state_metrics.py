@@ -29,7 +29,7 @@ _COUNTS = (
         "slackwater_unexpected_binds",
         "Bind calls though extender.bind is false: kube-scheduler's file has a bindVerb that it should not have.",
     ),
-    ("holds", "slackwater_holds_taken", "Holds taken at filter."),
+    ("holds", "slackwater_holds_taken", "Holds taken for a bind to come, or for a nomination after a sample miss."),
     ("holds_expired", "slackwater_holds_expired", "Holds that ended by time, without a bind."),
     (
         "sample_misses",

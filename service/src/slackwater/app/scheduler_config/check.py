@@ -101,7 +101,7 @@ def _later_extender_findings(
     extenders: list[tuple[Steps, dict[str, Any]]], ours: list[Steps], settings: Settings
 ) -> Iterator[Finding]:
     """Reports each extender that kube-scheduler calls after ours and that may refuse or score the node that ours names."""
-    if not settings.steers or not ours:
+    if settings.extender.bind or not ours:
         return
     places = [at for at, _ in extenders]
     for at, extender in extenders[places.index(ours[0]) + 1 :]:
@@ -110,7 +110,7 @@ def _later_extender_findings(
                 path=json_path(at),
                 trap="extender-after-choice",
                 why="it is called after Slackwater, which names one node: if it refuses that one, the pod is tried again later",
-                fix="put it before Slackwater, or set featureGates.Steering: false and extender.bind: true",
+                fix="put it before Slackwater, or set extender.bind: true",
                 severity="warning",
             )
 

@@ -93,7 +93,7 @@ def _percentage_findings(part: dict[str, Any], at: Steps) -> Iterator[Finding]:
 
 def wanted_percentage(settings: Settings) -> int:
     """The value of `percentageOfNodesToScore` that our profile should have; 0: the field is left out."""
-    return settings.extender.percentage_of_nodes_to_score if settings.steers else 0
+    return 0 if settings.extender.bind else settings.extender.percentage_of_nodes_to_score
 
 
 def _is_ours(profile: dict[str, Any], settings: Settings) -> bool:
@@ -104,7 +104,7 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
     """Findings on scores that the choice of a node does not follow. Without our configuration the defaults are assumed, and
     each profile counts as ours if Slackwater names nodes."""
     assumed, settings = settings is None, settings or Settings()
-    if not settings.steers or not (names_nodes if assumed else _is_ours(profile, settings)):
+    if settings.extender.bind or not (names_nodes if assumed else _is_ours(profile, settings)):
         return
     scores, findings = profile_scores(profile, at)
     yield from findings
@@ -122,7 +122,7 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             path=json_path((*at, "plugins")),
             trap="choice-by-default-scores",
             why=f"{', '.join(own)} is not in-tree: Slackwater names one node, and does not know its scores",
-            fix="set featureGates.Steering: false and extender.bind: true where its scores matter",
+            fix="set extender.bind: true where its scores matter",
             severity="warning",
         )
 

@@ -97,6 +97,18 @@ def score_profile_of(settings: Settings) -> ScoreProfile:
     return ScoreProfile() if path is None else read_score_profile(path, settings.scheduler_name)
 
 
+def score_profiles_of(settings: Settings) -> dict[str, ScoreProfile]:
+    """The score profiles for node choice by `schedulerName`: ours, and those of other profiles in the same file whose arguments
+    node choice can follow. Raises `UnreadableSettings`, as `read_score_profile` does."""
+    found = {settings.scheduler_name: score_profile_of(settings)}
+    path = settings.extender.scheduler_config
+    for at, profile in entries(load_scheduler_file(path), "profiles") if path is not None else ():
+        scores, findings = profile_scores(profile, at)
+        if not findings:
+            found.setdefault(profile.get("schedulerName", _DEFAULT_SCHEDULER), scores)
+    return found
+
+
 def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
     """Reads how the profile `scheduler_name` in the file at `path` scores nodes.
 
@@ -157,7 +169,7 @@ def _refusal(name: str, at: Steps, findings: list[Finding]) -> _Refuse:
                 path=json_path((*at, *below)),
                 trap="scores-not-supported",
                 why=f"got {show(value)}; node choice cannot score {name} in this way",
-                fix=f"want {wanted}, or let kube-scheduler score: featureGates.Steering: false and extender.bind: true",
+                fix=f"want {wanted}, or let kube-scheduler score: extender.bind: true",
                 severity="warning",
             )
         )

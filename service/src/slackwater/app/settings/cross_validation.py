@@ -276,20 +276,14 @@ def _ineffective(settings: Settings) -> Iterator[str]:
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
     extender, migration = settings.extender, settings.migration
-    if "percentage_of_nodes_to_score" in extender.model_fields_set and not settings.steers:
-        why = "is false" if settings.feature_gates.steering is False else "is not set and extender.bind is true"
+    if "percentage_of_nodes_to_score" in extender.model_fields_set and extender.bind:
         yield (
-            f"extender.percentageOfNodesToScore: has no effect while featureGates.Steering {why}: kube-scheduler chooses the "
-            "node, and decides itself how many it scores"
+            "extender.percentageOfNodesToScore: has no effect while extender.bind is true: kube-scheduler chooses the node, "
+            "and decides itself how many it scores"
         )
     if settings.preemption != Preemption() and not settings.feature_gates.async_preemption:
         yield "preemption: has no effect while featureGates.AsyncPreemption is false: no pod is deleted"
-    if "hold_timeout" in extender.model_fields_set and not extender.bind:
-        yield (
-            "extender.holdTimeout: has no effect while extender.bind is false: room is kept until the watch shows the bind, "
-            "or none can come any more"
-        )
-    elif extender.bind and extender.hold_timeout < extender.http_timeout:
+    if extender.bind and extender.hold_timeout < extender.http_timeout:
         yield (
             f"extender.holdTimeout: {format_duration(extender.hold_timeout)} is shorter than extender.httpTimeout "
             f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "

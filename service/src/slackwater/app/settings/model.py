@@ -34,9 +34,6 @@ class FeatureGates(Section):
     """Whether several nodes may be drained at the same time. true by default."""
     resource_slack: Switch = Field(default=True, alias="ResourceSlack")
     """Whether slack is planned. true by default; `autoscaler.slack` says how much."""
-    steering: Switch | None = Field(default=None, alias="Steering", examples=[True])
-    """Whether filter names only the best of the feasible nodes, so that kube-scheduler searches less (docs/extender.md). Unset
-    by default: on if `extender.bind` is false, because kube-scheduler is then faster with Slackwater than alone."""
 
 
 class Settings(Section):
@@ -79,9 +76,3 @@ class Settings(Section):
     """Whether what happened to pods and nodes is persisted."""
     explain: Explain = Explain()
     """When pods that wait are explained by Events."""
-
-    @property
-    def steers(self) -> bool:
-        """True if filter chooses the node. The feature gate decides; unset, it means on if kube-scheduler binds (ADR 125)."""
-        gate = self.feature_gates.steering
-        return not self.extender.bind if gate is None else gate

@@ -37,6 +37,8 @@ _REMOVED: Final[dict[Steps, str]] = {
     ("autoscaler", "scaleDown", "maxEmptyBulkDelete"): "maxScaleDownParallelism",
     ("steering",): "extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, and nothing for its other keys: "
     "no pod is nominated in advance any more",
+    ("featureGates", "Steering"): "extender.bind alone: false names the best node in filter, true leaves the choice to "
+    "kube-scheduler",
 }
 
 

@@ -25,7 +25,6 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("schedulerName",): "scheduler",
     ("scheduler",): "restart",
     ("featureGates",): "restart",
-    ("featureGates", "Steering"): "scheduler",
     ("leaderElection",): "scheduler",
     ("listeners",): "restart",
     ("listeners", "extender"): "scheduler",

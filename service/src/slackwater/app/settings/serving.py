@@ -161,9 +161,10 @@ class Extender(Section):
     is faster the fewer nodes it offers, and the best of 100 nodes is about as good as the best of 500. 0 leaves the key out;
     kube-scheduler then takes 5 % to 50 %, depending on the cluster's size."""
     bind: Switch = False
-    """Whether Slackwater binds, so that the reservation and the bind are one step. false by default: kube-scheduler binds,
-    which is two to three times as fast, and the room held at filter is kept until the watch shows the bind, or until no bind
-    can come any more. true where kube-scheduler's own scores have to choose the node. Written into kube-scheduler's file."""
+    """Who chooses a pod's node, and who binds. false by default: filter names the best node and holds room there, and
+    kube-scheduler binds, which is two to three times as fast; the room is kept until the watch shows the bind, or until no bind
+    can come any more. true where plug-ins of others have to choose the node: filter names all feasible nodes, and Slackwater
+    reserves and binds in one step. Written into kube-scheduler's file."""
     scheduler_config: FilePath | None = Field(default=None, examples=["/etc/kubernetes/scheduler.yaml"])
     """Path of the KubeSchedulerConfiguration that kube-scheduler runs with, as this process sees it. Node choice then scores
     with the weights and arguments of the profile named `schedulerName`; autoscaler, what-if and explain judge each pod by the
@@ -181,8 +182,8 @@ class Extender(Section):
     """Quantity of bytes that a request body may have; a larger one is answered 413. 64Mi by default: enough for the whole Nodes
     of a cluster of 5,000."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
-    """Duration for which room is held for a pod between filter's answer and the bind call. 10s by default, twice `httpTimeout`:
-    kube-scheduler does not report that it has given up on a pod. Of effect only if `bind` is true."""
+    """Duration for which room is held for a pod after a nomination for a sample miss, and after prioritize if `bind` is true.
+    10s by default, twice `httpTimeout`: kube-scheduler does not report that it has given up on a pod."""
     bind_backoff: Timeout = Field(default=Duration(MINUTE), examples=["1m"])
     """Duration for which filter refuses a node to a pod whose bind there was denied, unless the node changes before. 1m by
     default: longer than kube-scheduler's back-off of 10 s, which would otherwise choose the same node again and again."""

@@ -5,16 +5,13 @@ on its pressure is accounted for and room on its target node is held. It ends wh
 be created.
 """
 
-import math
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-import numpy as np
-
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.controllers.migration.migration_choice import MigrationChoice, machine_key
-from slackwater.model.columns import Rows
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import PodResources
@@ -132,8 +129,7 @@ class Migrating:
     def _hold_target_node(self, migration: Migration) -> None:
         row = None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
         if row is not None and not migration.landed:
-            rows: Rows = np.array([row], np.intp)
-            self._holds.put(_holder(migration.key), migration.key, rows, migration.amounts, Instant(math.inf))
+            self._holds.put(_hold_key(migration.key), Hold(key=migration.key, row=Row(row), amounts=migration.amounts))
 
     def leaving_pod_changed(self, uid: PodUid) -> None:
         """Updates a leaving pod whose resources changed: `accounted_for` stays Reserved + CapacityPressure, without Buffer."""
@@ -256,7 +252,7 @@ class Migrating:
         del self.migrations[migration.key]
         if migration.key not in self.objects:
             self._vertical_pods.arriving.pop(migration.key, None)
-        self._holds.drop(_holder(migration.key))
+        self._holds.drop(_hold_key(migration.key))
         # Another migration of the same machine may exist, created by somebody else; that one goes on.
         other = next((other for other in self.migrations.values() if other.machine == migration.machine), None)
         if other is not None:
@@ -319,7 +315,7 @@ class Migrating:
             migration.target, migration.target_since = pod.uid, now
         if self._reservations.get(pod.uid) is not None:
             migration.landed = True
-            self._holds.drop(_holder(migration.key))
+            self._holds.drop(_hold_key(migration.key))
 
     def _source_found(self, pod: Pod, migration: Migration) -> None:
         reservation = self._reservations.get(pod.uid)
@@ -353,13 +349,17 @@ class Migrating:
 
     def drop_target_hold(self, migration: Migration) -> Row | None:
         """Drops the hold on the target node while filter judges the target pod. Returns the node's row; None if it is gone."""
-        self._holds.drop(_holder(migration.key))
+        self._holds.drop(_hold_key(migration.key))
         return None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
 
     def restore_target_hold(self, migration: Migration) -> None:
         """Holds room on the target node again, unless the target pod has a hold of its own or is placed."""
-        if not migration.landed and (migration.target is None or self._holds.get(migration.target) is None):
-            self._hold_target_node(migration)
+        uid = migration.target
+        if migration.landed or (
+            uid is not None and (self._holds.get(HoldKey(uid)) is not None or self._reservations.get(uid) is not None)
+        ):
+            return
+        self._hold_target_node(migration)
 
     def reset(self) -> None:
         """Ends every migration, and drops what is held and accounted for. Keeps `objects`, for `found_again`."""
@@ -397,8 +397,8 @@ class Migrating:
         for migration in self.migrations.values():
             late = migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now
             if late:
-                self._holds.drop(_holder(migration.key))
-            elif self._holds.get(_holder(migration.key)) is None:
+                self._holds.drop(_hold_key(migration.key))
+            elif self._holds.get(_hold_key(migration.key)) is None:
                 self.restore_target_hold(migration)
         self.choice.expire(now)
         effects: list[Effect] = []
@@ -450,6 +450,6 @@ def _in_use(pod: Pod, pod_resources: PodResources) -> Amounts:
     return certain if pod.vertical is None else certain.at_least(pod.vertical.using.at_most(pod_resources.reserved))
 
 
-def _holder(key: PodKey) -> PodUid:
-    """The key of the hold on a target node, in place of a pod's UID, since the target pod may not exist yet."""
-    return PodUid(f"target-node/{key}")
+def _hold_key(key: PodKey) -> HoldKey:
+    """The key of the hold on a target node. It has the migration's name, since the target pod may not exist yet."""
+    return HoldKey(PodUid(str(key)), "migration")

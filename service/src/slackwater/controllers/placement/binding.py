@@ -6,6 +6,7 @@ The reservation is made before the API call and stays while the outcome is unkno
 from typing import Final, NamedTuple
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.holds import HoldKey
 from slackwater.cluster.reservations import Reservation, ReservationState
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Bind, Effect, ReadPod
@@ -64,7 +65,7 @@ class Binding:
         return BindAnswer(Reason.OK, Bind(uid, key, node), False)
 
     def _again(self, uid: PodUid, reservation: Reservation, now: Instant) -> BindAnswer:
-        self._holds.drop(uid)
+        self._holds.drop(HoldKey(uid))
         if reservation.state in {"seen", "bound"}:
             return BindAnswer(Reason.OK, None, True)
         # The outcome of this request decides, and not the read of the pod that an earlier unanswered request led to. But if
@@ -86,12 +87,13 @@ class Binding:
 
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
         row = self._nodes.row_of[node]
-        wanted = pod.need
-        certain = self._is_certain(pod, row)
-        self._holds.drop(pod.uid)
-        with self._room.beside(pod):
-            reason = self._lacking(row, wanted, beside_holds=not certain)
+        # Room that is kept for the pod itself is free for it.
+        own, nominee = self._holds.drop(HoldKey(pod.uid)), self._room.drop(pod.uid)
+        with self._room.beside(pod, None if nominee is None else nominee.number):
+            reason = self._lacking(row, pod.need, beside_holds=own is None or own.row != row)
         if reason is not Reason.OK:
+            if nominee is not None:
+                self._room.put(pod, nominee.node, nominee.number)
             self._bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff_seconds))
             return reason
         deadline = Instant(now + _BINDING_SECONDS)
@@ -109,24 +111,16 @@ class Binding:
         )
         return Reason.OK
 
-    def _is_certain(self, pod: Pod, row: Row) -> bool:
-        """Has room for the pod been kept on this row since filter's answer? That is so if the pod's hold counts there; or if
-        filter named the row, and kube-scheduler counts the pod on this node by the same amounts as we do."""
-        hold = self._holds.get(pod.uid)
-        if hold is None or not (hold.rows == row).any():
-            return False
-        return bool((hold.counted == row).any()) or (pod.vertical is None and not self._nodes.stricter[row])
-
     def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
-        """Why the row has no room for `wanted`, or OK. `beside_holds`: the pod must also leave the room that is held for pods
-        that can go to no other node. Room that is held for a pod that kube-scheduler may still put on another node is a guess,
-        so a bind may use it."""
+        """Why the row has no room for `wanted` beside what is Reserved, or OK. With `beside_holds` also beside what is held for
+        other pods; but room that these are only guessed to need there yields to a bind, which is certain."""
         columns = self._ledger.columns
         for r, full in enumerate((Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)):
             free = columns.total[r, row] - columns.reserved[r, row]
             if wanted[r] and wanted[r] > free:
                 return full
-            if wanted[r] and beside_holds and wanted[r] > free - columns.held[r, row] + self._holds.open_amounts_on(row)[r]:
+            short = wanted[r] - (free - columns.held[r, row])
+            if wanted[r] and beside_holds and short > 0 and short > self._holds.guessed_on(row)[r]:
                 return Reason.HELD_FOR_OTHERS
         return Reason.OK
 

@@ -5,12 +5,13 @@ behind: on the event loop a slice at a time, and very many changes or a rebuild 
 a node may be chosen for a pod, and the room that is held there (`runtime.flows`).
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import anyio
 import structlog
 
-from slackwater.controllers.placement.scoring_snapshot import Eligibility, ScoringSnapshot
+from slackwater.controllers.placement.scoring_snapshot import ScoringSnapshot
 from slackwater.fit.best_node import Best, Scoring
 from slackwater.fit.node_scores import ScoreProfile
 from slackwater.fit.score.own import own_score
@@ -34,15 +35,19 @@ class ScoringLoop:
     """Keeps a scoring snapshot, and finds the best node in it.
 
     Call `after_event` after each event of the state machine. `weight`: the extender's weight in kube-scheduler's configuration.
-    `profile`: the score plug-ins of kube-scheduler's profile; None: those of the default profile."""
+    `profiles`: the score plug-ins of kube-scheduler's profiles by `schedulerName`; None: the default ones, for our profile."""
 
-    def __init__(self, state_machine: StateMachine, *, clock: Clock, weight: int, profile: ScoreProfile | None = None) -> None:
+    def __init__(
+        self, state_machine: StateMachine, *, clock: Clock, weight: int, profiles: Mapping[str, ScoreProfile] | None = None
+    ) -> None:
         self._state_machine = state_machine
         self._clock = clock
         self._weight = weight
-        self._profile = profile
+        self._profiles = {state_machine.policy.scheduler_name: ScoreProfile()} if profiles is None else profiles
         self._wake = anyio.Event()
         self._snapshot: ScoringSnapshot | None = None
+        #: Set once the snapshot has been up to date since the start, or could not be built.
+        self.caught_up = anyio.Event()
         #: The curve with which the cached scores were computed. A reload of the settings may bring another one.
         self._scored_by = state_machine.policy.curve
 
@@ -53,7 +58,7 @@ class ScoringLoop:
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
         """The one of `rows` whose node scores best for the pod; `rows` are rows of the cluster state. None if the snapshot
-        cannot say (`ScoringSnapshot.best_of`): kube-scheduler then chooses among the feasible nodes."""
+        cannot say (`ScoringSnapshot.best_of`): filter then names the best by our score."""
         snapshot = self._snapshot
         if snapshot is None:
             return None
@@ -73,24 +78,23 @@ class ScoringLoop:
             try:
                 snapshot = self._snapshot or self._follow()
                 await snapshot.catch_up()
+                self.caught_up.set()
                 await snapshot.rest(self._clock(), _CACHED_SECONDS)
                 with anyio.move_on_after(_IDLE_SECONDS):
                     await self._wake.wait()
                 self._wake = anyio.Event()
-            except Exception:  # a bug here must not end the service: kube-scheduler chooses by itself
+            except Exception:  # a bug here must not end the service: our own score chooses
                 _log.exception("following the cluster failed; the scoring snapshot is rebuilt")
                 self._unfollow()
+                self.caught_up.set()
                 await anyio.sleep(_REST_SECONDS)
 
     def _follow(self) -> ScoringSnapshot:
         policy = self._state_machine.policy
-        eligible = Eligibility(
-            scheduler_name=policy.scheduler_name,
-            missing_requests_refused=policy.missing_requests == "reject",
-            volumes_scored=policy.kubernetes.follows(Rule.STORAGE_CAPACITY_SCORING),
-        )
         own = own_score(lambda: self._state_machine.policy.curve, self._weight)
-        self._snapshot = ScoringSnapshot(self._state_machine, eligible, Scoring(own, self._profile, policy.kubernetes))
+        scorings = {name: Scoring(own, profile, policy.kubernetes) for name, profile in self._profiles.items()}
+        volumes_scored = policy.kubernetes.follows(Rule.STORAGE_CAPACITY_SCORING)
+        self._snapshot = ScoringSnapshot(self._state_machine, scorings, volumes_scored=volumes_scored)
         return self._snapshot
 
     def _unfollow(self) -> None:

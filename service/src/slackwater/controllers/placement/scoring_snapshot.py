@@ -4,8 +4,8 @@ It is brought up to date in two ways: by the loop (`loop`), which yields to othe
 answer needs it and little has changed. Both never run at the same time.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -35,32 +35,14 @@ _NEW: Final = 32
 _NOT_KEPT: Final = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Eligibility:
-    """Decides for which pods filter may choose a node. kube-scheduler's own filters have accepted the nodes that it offers, so
-    Slackwater only has to know the scores.
-
-    Only VolumeBinding's score reads volume claims; if that plug-in scores (`volumes_scored`), kube-scheduler chooses the node
-    for pods with claims. `missing_requests_refused`: our filter refuses every pod that lacks a CPU or memory request.
-    """
-
-    scheduler_name: str
-    missing_requests_refused: bool = True
-    volumes_scored: bool = False
-
-    def may_choose(self, pod: Pod) -> bool:
-        """May filter choose a node for the pod?"""
-        kind, asks = pod.kind, pod.kind.pod_constraints
-        return (
-            pod.node is None
-            and not (pod.ended or pod.deleting)
-            and kind.scheduler_name == self.scheduler_name
-            and kind.n_rules <= MOST_RULES
-            and pod.vertical_problem is None
-            and pod.preempting is None
-            and not (self.missing_requests_refused and kind.missing_request is not None)
-            and (asks is None or not (_scored_by_namespaces(asks) or (self.volumes_scored and bool(asks.claims))))
-        )
+def is_scorable(pod: Pod, *, volumes_scored: bool) -> bool:
+    """Can kube-scheduler's scores be computed here for the pod? Not if it has very many rules, or if they depend on which
+    namespaces have certain labels; nor for a pod with claims if VolumeBinding scores (`volumes_scored`): no other score reads
+    volumes."""
+    if pod.kind.n_rules > MOST_RULES:
+        return False
+    asks = pod.kind.pod_constraints
+    return asks is None or not (_scored_by_namespaces(asks) or (volumes_scored and bool(asks.claims)))
 
 
 def _scored_by_namespaces(asks: PodConstraints) -> bool:
@@ -69,16 +51,18 @@ def _scored_by_namespaces(asks: PodConstraints) -> bool:
 
 
 class ScoringSnapshot:
-    """A snapshot for choosing nodes, kept up to date with the state machine; with the cached scores."""
+    """A snapshot for choosing nodes, kept up to date with the state machine; with the cached scores.
 
-    def __init__(self, state_machine: StateMachine, eligible: Eligibility, scoring: Scoring) -> None:
+    `scorings`: how kube-scheduler scores, by the `schedulerName` of its profiles. `volumes_scored`: VolumeBinding scores."""
+
+    def __init__(self, state_machine: StateMachine, scorings: Mapping[str, Scoring], *, volumes_scored: bool) -> None:
         self.replica = SnapshotReplica()
         #: Whether nodes were chosen since `rest_at` was set, and when to drop what is cached if none were.
         self.used = False
         self.rest_at = Instant(0.0)
         self._state_machine = state_machine
-        self._eligible = eligible
-        self._samples = Samples(scoring)
+        self._volumes_scored = volumes_scored
+        self._samples = {name: Samples(scoring) for name, scoring in scorings.items()}
         self._collector = ChosenChangeCollector(state_machine)
         #: Collected changes that are not applied to the replica yet.
         self._nodes: list[NodeChange] = []
@@ -97,7 +81,8 @@ class ScoringSnapshot:
 
     def forget_scores(self) -> None:
         """Drops all scores. Called when our own score may have changed."""
-        self._samples.forget()
+        for samples in self._samples.values():
+            samples.forget()
 
     async def rest(self, now: Instant, after_seconds: float) -> None:
         """Drops what is kept for groups of pods that are gone, or cached, if no node was chosen for `after_seconds`, and
@@ -137,9 +122,10 @@ class ScoringSnapshot:
         return bool(self._pods or self._nodes) or len(self._collector) > _SLICE
 
     def best_of(self, pod: Pod, rows: Rows) -> Best | None:
-        """The best of `rows`, which are rows of the state machine, for the pod. None: the snapshot is not up to date, lacks a
-        row or a label that the pod's constraints read, or filter may not choose a node for the pod."""
-        if not self._eligible.may_choose(pod) or not self._caught_up():
+        """The best of `rows`, which are rows of the state machine, for the pod. None: the scores of its profile are not known
+        or cannot be computed, or the snapshot is not up to date, or lacks a row or a label that the pod's constraints read."""
+        samples = self._samples.get(pod.kind.scheduler_name)
+        if samples is None or not is_scorable(pod, volumes_scored=self._volumes_scored) or not self._caught_up():
             return None
         snapshot = self.replica.snapshot
         if not pod.kind.keys_read <= snapshot.kinds.keys:
@@ -148,7 +134,7 @@ class ScoringSnapshot:
         if np.minimum.reduce(there) == _NOT_KEPT:
             return None
         self.used = True
-        return self._samples.best_of(snapshot, snapshot.kind_id(pod.kind, pod.labels), there)
+        return samples.best_of(snapshot, snapshot.kind_id(pod.kind, pod.labels), there)
 
     def _caught_up(self) -> bool:
         if self._behind or self.far_behind:

@@ -103,7 +103,7 @@ class PotentialVictims:
         """The room that the pod could use on the row now, its own holds included. An amount is negative if more is Reserved and
         held than the node has."""
         free = self._ledger.columns.free(row)
-        own = (hold.amounts for hold in self._holds.all_of(uid) if (hold.counted == row).any())
+        own = (hold.amounts for hold in self._holds.all_of(uid) if hold.row == row)
         held = reduce(Amounts.plus, own, NOTHING)
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
 

@@ -8,7 +8,8 @@ no node. However the preemption ends, the gate is opened.
     announcing   the gate is shut, and the preemptor's annotation is being written, so that a restart can continue
     evicting     the gate is shut, and the victims' deletions are under way, or accepted
     opened       all victims are gone: the pod was activated (in ours also nominated), and room is kept until filter is asked
-    returned     the pod passed filter on its node and may be bound there; the pod's own hold keeps the room
+    returned     the pod passed filter on its node and may be bound there; until then its own hold keeps the room, or, where we
+                 bind, the preemption's
 
 Each victim is deleted once, however many preemptors wait for it. Deliberately absent: which pods have to leave
 (`potential_victims`, `preemptors`) and the API calls.
@@ -361,10 +362,10 @@ class Preemptions:
         self.activations.forget(uid)
         self._room.drop(uid)
 
-    def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None) -> None:
+    def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None, *, held: bool) -> None:
         """Handles filter's verdict on a pod that came back. `passing` tells whether a node passed; None if no node did. If the
         pod's node did not pass, the preemption ends; but an agreed one goes on if no node passed, since its victims still
-        leave."""
+        leave. If it passed, the room is kept until the bind: by the pod's own hold (`held`), or as before."""
         found = self._running.get(uid)
         if found is None or found.shut:
             return
@@ -377,6 +378,8 @@ class Preemptions:
                 self._stop_waiting(found)
                 found.deadline = Instant(self._now + KEPT_SECONDS)
             found.phase = "returned"
+            if not held:
+                self._room.put(found.pod, found.node, found.number)
 
     def pause(self, now: Instant) -> None:
         """Ends the preemptions that have not deleted a victim yet. Deletions under way cannot be undone."""

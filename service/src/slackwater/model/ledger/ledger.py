@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from slackwater.model.columns import Int64, NodeColumns, Rows
+from slackwater.model.columns import Int64, NodeColumns
 from slackwater.model.ids import Row
 from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts
 from slackwater.model.vertical import Vertical
@@ -235,26 +235,23 @@ class Ledger:
         reserved, total = self.columns.reserved.item, self.columns.total.item
         return reserved(CPU, row) > total(CPU, row) or reserved(MEMORY, row) > total(MEMORY, row)
 
-    def hold(self, rows: Rows, amounts: Amounts) -> None:
-        """Holds the amounts on each of the rows for one pod; `rows` must be distinct."""
-        self._hold(rows, amounts, 1)
+    def hold(self, row: Row, amounts: Amounts) -> None:
+        """Holds the amounts on the row."""
+        self._hold(row, amounts, 1)
 
-    def release_held(self, rows: Rows, amounts: Amounts) -> None:
-        """Releases amounts that `hold` holds on the rows."""
-        self._hold(rows, amounts, -1)
+    def release_held(self, row: Row, amounts: Amounts) -> None:
+        """Releases amounts that `hold` holds on the row."""
+        self._hold(row, amounts, -1)
 
     def hold_on_all(self, amounts: Int64) -> None:
         """Adds `amounts` to what is held on every row; shape (resources, n_rows). The same call with the sign changed takes
         them back."""
         self.columns.held[:, : amounts.shape[1]] += amounts
 
-    def _hold(self, rows: Rows, amounts: Amounts, sign: int) -> None:
-        # numpy adds to chosen rows of one resource in half the time that it needs for both resources at once. A single row,
-        # addressed by its number, takes a tenth.
-        which: int | Rows = int(rows[0]) if len(rows) == 1 else rows
+    def _hold(self, row: Row, amounts: Amounts, sign: int) -> None:
         for resource in (CPU, MEMORY):
             if amounts[resource]:
-                self.columns.held[resource][which] += sign * amounts[resource]
+                self.columns.held[resource][row] += sign * amounts[resource]
 
 
 def _at(column: Int64, row: Row) -> Amounts:

@@ -13,12 +13,13 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import fractions
 from slackwater.model.columns import vertical
 from slackwater.model.effects import Activate, Effect, Nominate
-from slackwater.model.ids import Instant, NodeName, PodUid
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import MOST_RULES, Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
@@ -126,8 +127,9 @@ class SampleNominations:
             if pod is None or node is None:
                 self._sample_misses.forget(uid)
                 continue
-            rows = np.array([self._nodes.row_of[node]], np.intp)
-            self._holds.put(uid, pod.key, rows, pod.need, Instant(now + policy.hold_seconds), nominee=pod.priority)
+            until, row = Instant(now + policy.hold_seconds), Row(self._nodes.row_of[node])
+            hold = Hold(key=pod.key, row=row, amounts=pod.need, deadline=until, nominee=pod.priority)
+            self._holds.put(HoldKey(uid), hold)
             self._sample_misses.nominated(uid, node)
             self._event_counts.nominations += 1
             self._event_counts.holds += 1

@@ -1,6 +1,13 @@
 """Answers filter and prioritize from the cluster state.
 
-Only `filter` and `take` (filter for one chosen row) change state: they hold room, and note whether the pod was refused.
+Who binds decides what filter's answer means (`Policy.binds`):
+
+    kube-scheduler   filter names one node and holds room there; the hold is the reservation until the watch shows the bind
+    we               filter names every feasible node and holds nothing; bind reserves, or refuses. Where kube-scheduler counts
+                     less than we do, prioritize holds room on the node that it scores best until bind: a guess, to which no
+                     bind has to yield (docs/adr/0259)
+
+`filter`, `take` (filter for one chosen row) and `prioritize` change state: they hold room, and note whether a pod was refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.holds import Hold
+from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.placement.chosen_nodes import ChosenNodes
@@ -19,9 +26,12 @@ from slackwater.controllers.preemption.state import Preemptions
 from slackwater.fit.filter.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
 from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, feasible_mask, vertical
-from slackwater.model.ids import Instant, NodeName, PodUid, Row
+from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+
+#: The holds of the pod's earlier tries, with their keys.
+_Earlier = Sequence[tuple[HoldKey, Hold]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,7 @@ class PlacementFlow:
         `on_record` returns the over-reservation of each row: by how much the persisted permits, which count after a restart,
         exceed what counts now; shape (resources, rows). None if they exceed it nowhere.
         """
+        self._cluster_state = cluster_state
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
@@ -83,41 +94,67 @@ class PlacementFlow:
         self._rng = np.random.default_rng(seed)
 
     def filter(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
-        """A reason for each row, shape (len(rows),); holds room on the feasible rows.
+        """A reason for each row, shape (len(rows),). Where kube-scheduler binds, one row at most is OK, and room is held there;
+        all feasible rows for a pod that is left to kube-scheduler (`_is_left_to_scheduler`).
 
         `rows` are distinct, except that unknown nodes are all `NO_ROW`.
         """
         self._event_counts.attempts += 1
         self._pods.note_from_filter(pod, now)
-        self._chosen_nodes.give_up(pod.uid)
         earlier = self._holds.suspend(pod.uid)
         codes = self._answered(pod, rows, earlier, policy, now)
-        self._holds.restore(pod.uid, earlier, Instant(now + policy.in_flight_seconds))
+        if policy.binds and any(hold.nominee is not None and hold.row in rows[feasible_mask(codes)] for _, hold in earlier):
+            self._holds.restore(earlier)  # the room of its nomination, which bind will use
+        else:
+            self._retry(pod, earlier, policy, now)
         return codes
 
-    def may_choose(self, uid: PodUid, policy: Policy) -> bool:
-        """May the answer about this pod name only one of several feasible nodes? Not if room is kept for the pod already."""
-        free = self._room.node_of(uid) is None and self._preemptions.number_of(uid) is None
-        return policy.chooses_node and free and self._chosen_nodes.may_choose(uid)
+    def _retry(self, pod: Pod, earlier: _Earlier, policy: Policy, now: Instant) -> None:
+        """Ends the holds of the pod's earlier tries, but not where a bind of such a try may come and exceed its node."""
+        if not earlier:
+            return
+        late_binds_matter = not policy.binds and self._cluster_state.counts_more_than_scheduler()
+        self._holds.retry(pod.uid, earlier, Instant(now + policy.in_flight_seconds) if late_binds_matter else None)
+
+    def may_choose(self, pod: Pod, policy: Policy) -> bool:
+        """May `take` choose one of several feasible nodes for the pod? Not if room is kept for the pod already, or if a bind of
+        a former try could still exceed a node: `filter` decides then (`_choice`)."""
+        uid = pod.uid
+        return (
+            not policy.binds
+            and self._is_known(pod, policy)
+            and self._room.node_of(uid) is None
+            and self._preemptions.number_of(uid) is None
+            and not (self._holds.has(uid) and self._cluster_state.counts_more_than_scheduler())
+        )
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
-        """Holds room on the row, as `filter` would if asked about this row alone. Only for pods without a preemption or a hold.
+        """Holds room on the row, as `filter` would if asked about this row alone. Only for pods that `may_choose` allows.
         Returns False and changes nothing if the row is not feasible."""
         if self._reservations.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
             return False
+        earlier = self._holds.suspend(pod.uid)
         rows: Rows = np.array([row], np.intp)
-        if not (self._passes_plainly(pod, row, policy) or self.passing(pod, rows, policy, now)[0]):
+        if not (self._passes_plainly(pod, row, policy) or self._is_passing(pod, rows, policy, now)[0]):
+            self._holds.restore(earlier)
             return False
         self._event_counts.attempts += 1
         self._event_counts.verdicts[Reason.OK] += 1
         self._pods.note_from_filter(pod, now)
         self._preemptions.preemptor_asked(pod.uid)
         self._passed(pod, rows, policy, now)
+        self._retry(pod, earlier, policy, now)
         return True
 
     def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        """For each row, whether it is feasible for a pod that is no migration's target and has no hold; shape (len(rows),).
-        Changes nothing."""
+        """For each row, whether it is feasible for a pod that is no migration's target; shape (len(rows),). Changes nothing."""
+        earlier = self._holds.suspend(pod.uid)
+        try:
+            return self._is_passing(pod, rows, policy, now)
+        finally:
+            self._holds.restore(earlier)
+
+    def _is_passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
         with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
             return feasible_mask(self._judge(pod, rows, policy, now, asked=False))
 
@@ -133,7 +170,7 @@ class PlacementFlow:
             and fits_on(pod.need, self._ledger.columns, row)
         )
 
-    def _answered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
+    def _answered(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
             self._event_counts.failures += 1
             return np.full(len(rows), Reason.GATED, np.uint8)
@@ -141,19 +178,20 @@ class PlacementFlow:
         with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
             return self._filtered(pod, rows, earlier, policy, now)
 
-    def _filtered(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy, now: Instant) -> Codes:
+    def _filtered(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy, now: Instant) -> Codes:
         codes = self._judge_with_target_node(pod, rows, policy, now)
         feasible = rows[feasible_mask(codes)]
-        if self._has_to_choose(pod, feasible, policy):
-            chosen = self._chosen(pod, feasible, earlier, policy)
+        if len(feasible) > 1 and not policy.binds and not self._is_left_to_scheduler(pod, policy):
+            chosen = self._choice(pod, feasible, earlier, policy)
             feasible = np.array([chosen], np.intp)
             codes[feasible_mask(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
         self._event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
-            self._preemptions.judged(pod.uid, None)
+            self._preemptions.judged(pod.uid, None, held=False)
             gated = self._refused(pod, rows, codes, policy, now)
             return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
-        self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible)
+        held = not policy.binds and len(feasible) == 1
+        self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible, held=held)
         self._passed(pod, feasible, policy, now)
         return codes
 
@@ -161,58 +199,41 @@ class PlacementFlow:
         self._preemptors.forget(pod.uid)
         self._unschedulable_pods.forget(pod.uid)
         self._sample_misses.passed(pod.uid)
-        if self._reservations.get(pod.uid) is None:  # otherwise the room is reserved already
-            self._hold(pod, feasible, policy, now)
+        # Otherwise bind reserves, or the room is reserved already.
+        if not policy.binds and len(feasible) == 1 and self._reservations.get(pod.uid) is None:
+            self._hold(pod, Row(int(feasible[0])), policy, now)
 
-    def _hold(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
-        seconds, counted = policy.hold_seconds, None
-        if not policy.binds:
-            seconds = policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds
-            if pod.vertical is not None:
-                self._holds.count_on(Row(int(rows[0])))
-        elif len(rows) > 1 and self._counts_otherwise(pod, rows):
-            best = self._best(pod, rows, policy)
-            # If kube-scheduler chooses another row, it counts the pod there by itself.
-            counted = best if pod.vertical is not None or self._nodes.stricter[best] else None
-        need, until = self._vertical_pods.need(pod), Instant(now + seconds)
-        self._holds.put(pod.uid, pod.key, rows, need, until, counted=counted, bind_may_come=not policy.binds)
-        self._event_counts.holds += 1
-
-    def _counts_otherwise(self, pod: Pod, rows: Rows) -> bool:
-        """Could kube-scheduler overcommit one of the rows, because it counts this pod or pods there by less than we do?"""
-        return pod.vertical is not None or bool(self._nodes.stricter[rows].any())
-
-    def _has_to_choose(self, pod: Pod, rows: Rows, policy: Policy) -> bool:
-        """Must filter return only one of the rows? If kube-scheduler binds, we cannot refuse its choice at bind, so it gets one
-        node whenever its choice could overcommit a node. With vertical pods in the cluster that is always possible, because
-        one may grow on any row, or be bound there."""
-        if policy.binds or len(rows) < 2:
-            return False
-        return self._pods.vertical > 0 or self._counts_otherwise(pod, rows)
-
-    def _chosen(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
-        """Chooses one of the rows for the pod, and notes the choice."""
-        row = self._choice(pod, rows, earlier, policy)
+    def _hold(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> None:
         node = self._nodes.by_row[row]
         assert node is not None, "filter lets no pod pass on a row without a node"
         self._chosen_nodes.choose(pod.uid, node.name)
-        return row
+        until = Instant(now + (policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds))
+        need = self._vertical_pods.need(pod)
+        self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
+        self._event_counts.holds += 1
 
-    def _choice(self, pod: Pod, rows: Rows, earlier: Sequence[Hold], policy: Policy) -> Row:
+    def _is_known(self, pod: Pod, policy: Policy) -> bool:
+        """Do we know the profile by which kube-scheduler places the pod?"""
+        name = pod.kind.scheduler_name
+        return name == policy.scheduler_name or name in policy.profiles
+
+    def _is_left_to_scheduler(self, pod: Pod, policy: Policy) -> bool:
+        """Is the choice among several nodes left to kube-scheduler? If we do not know the pod's profile, unless kube-scheduler
+        could overcommit a node: nobody checks its choice then."""
+        counts_more = pod.vertical is not None or self._cluster_state.counts_more_than_scheduler()
+        return not self._is_known(pod, policy) and not counts_more
+
+    def _choice(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy) -> Row:
         """The row to choose for the pod, by the first rule that applies:
 
-        - The row on which the pod's preemption keeps room.
         - If earlier answers still allow binds to two rows or more, one of these. Otherwise each attempt would hold room on a
           further node.
-        - The row with the best score that was not chosen for the pod before; if all were, the best of all.
+        - The row with the best score of ours that was not chosen for the pod before; if all were, the best of all.
         """
-        name = self._room.node_of(pod.uid)
-        kept = NO_ROW if name is None else self._nodes.row_of.get(name, NO_ROW)
-        counted = [int(hold.counted[0]) for hold in earlier if hold.bind_may_come and len(hold.counted)]
-        again = counted[::-1] if len(set(counted)) > 1 else []
-        for row in (kept, *again):
+        held = [hold.row for _, hold in earlier if hold.bind_may_come]
+        for row in held[::-1] if len(set(held)) > 1 else ():
             if row in rows:
-                return Row(row)
+                return row
         tried = [self._nodes.row_of.get(node, NO_ROW) for node in self._chosen_nodes.tried(pod.uid)]
         untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
         return self._best(pod, untried if len(untried) else rows, policy)
@@ -236,7 +257,7 @@ class PlacementFlow:
         there = rows == target_node
         if target_node is not None and self._may_land(pod, target_node):
             codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
-        if not feasible_mask(codes[there]).any():
+        if policy.binds or not feasible_mask(codes[there]).any():
             self._migrating.restore_target_hold(move)
         return codes
 
@@ -258,7 +279,6 @@ class PlacementFlow:
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
         if not policy.binds:
             self._refuse_for_persisted_permits(pod, rows, codes, now, wanting=asked)
-            self._refuse_for_open_holds(pod, rows, codes)
         denied = self._bind_backoff.nodes_denied if asked else self._bind_backoff.still_denied
         for name in denied(pod.uid, now):
             codes[(rows == self._nodes.row_of[name]) & feasible_mask(codes)] = Reason.BIND_DENIED
@@ -284,19 +304,6 @@ class PlacementFlow:
                 if (node := self._nodes.by_row[row]) is not None:
                     self._room_wanted(node.name, now)
 
-    def _refuse_for_open_holds(self, pod: Pod, rows: Rows, codes: Codes) -> None:
-        """Refuses rows without enough room beside the pods that kube-scheduler may still bind there: those for which filter
-        returned several nodes, so that their holds count on none of them.
-
-        Refuses a vertical pod on any such row, other pods only where we count more strictly than kube-scheduler.
-        """
-        coming = self._holds.open_holds_on(rows) if self._counts_otherwise(pod, rows) else None
-        if coming is not None:
-            short = self._is_short(pod, rows, codes, coming)
-            if pod.vertical is None:
-                short &= self._nodes.stricter[rows]
-            codes[short] = Reason.HELD_FOR_OTHERS
-
     def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
         """Whether each row is feasible by `codes` but has no room for both the pod and `more`; shape (len(rows),)."""
         free, want = self._ledger.columns.free(rows), vertical(pod.need)
@@ -309,7 +316,7 @@ class PlacementFlow:
         with self._room.beside(pod, self._preemptions.number_of(uid)):
             columns = self._ledger.columns.copy()
         for hold in self._holds.all_of(uid):
-            columns.held[:, hold.counted] -= vertical(hold.amounts)
+            columns.held[:, hold.row] -= hold.amounts
         reason, only_on = self._itself(pod, policy, now)
         return FilterFacts(
             reason=reason,
@@ -385,11 +392,25 @@ class PlacementFlow:
         denied = [self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)]
         return fitting[~np.isin(fitting, denied)] if denied else fitting
 
-    def prioritize(self, pod: Pod, rows: Rows, policy: Policy) -> Int64:
+    def prioritize(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Int64:
         """The score of each row, 0..10, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
         scores = extender_scores(pod.need, self._ledger.columns, rows, policy.curve)
         scores[rows == NO_ROW] = 0
+        self._guess(pod, rows[rows != NO_ROW], policy, now)
         return randomized(scores, self._rng) if policy.randomize_scores else scores
+
+    def _guess(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
+        """Where we bind, holds room on the one of the rows that kube-scheduler probably chooses, unless it counts the pod there
+        by what we count: then it knows of the room itself before its next decision."""
+        if not policy.binds or not len(rows) or self._reservations.get(pod.uid) is not None:
+            return
+        earlier = self._holds.suspend(pod.uid)
+        row = self._best(pod, rows, policy)
+        if pod.vertical is not None or self._nodes.stricter[row]:
+            need, until = self._vertical_pods.need(pod), Instant(now + policy.hold_seconds)
+            self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, guess=True))
+            self._event_counts.holds += 1
+        self._holds.retry(pod.uid, earlier, None)
 
     def _only_held(self, pod: Pod, rows: Rows) -> bool:
         """Would the pod fit on one of the rows if holds did not count?"""

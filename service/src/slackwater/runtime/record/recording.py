@@ -64,9 +64,9 @@ class RecordedStateMachine(StateMachine):
         self._write_frame(frame("choose", now, (pod, row), chosen))
         return chosen
 
-    def prioritize(self, pod: Pod, rows: Rows) -> Int64:
-        scores = super().prioritize(pod, rows)
-        self._write_frame(frame("prioritize", 0.0, (pod, self._rows(rows)), scores))
+    def prioritize(self, pod: Pod, rows: Rows, now: Instant) -> Int64:
+        scores = super().prioritize(pod, rows, now)
+        self._write_frame(frame("prioritize", now, (pod, self._rows(rows)), scores))
         return scores
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:

@@ -94,7 +94,7 @@ class Replay:
         self._do: dict[str, Callable[[Any, Instant], object]] = {
             "filter": self._filter,
             "choose": lambda given, now: self._state_machine.choose(given.pod, given.row, now),
-            "prioritize": lambda given, _: self._state_machine.prioritize(given.pod, self._rows_of(given.rows)),
+            "prioritize": lambda given, now: self._state_machine.prioritize(given.pod, self._rows_of(given.rows), now),
             "bind": lambda given, now: self._state_machine.bind(given.uid, given.key, given.node, now),
             "preempt": lambda given, now: self._state_machine.preempt(given.pod, given.proposed, now),
             "ask_permit": self._ask,
