@@ -12,7 +12,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import ClaimMount, HostPort, Kind, PodConstraints, PodTerm
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import PodsMatching, TermCarriers
+from slackwater.snapshot.counted_pods import PodsMatching, TermCarriers
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.support.builders import a_node, a_pod, amounts
 

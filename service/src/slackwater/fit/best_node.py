@@ -26,7 +26,7 @@ from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import PodsMatching
+from slackwater.snapshot.counted_pods import PodsMatching
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 

@@ -24,7 +24,7 @@ from slackwater.fit.filter.pod_topology_spread import (
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import TermCarriers
+from slackwater.snapshot.counted_pods import TermCarriers
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
 

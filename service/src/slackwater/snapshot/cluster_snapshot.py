@@ -33,7 +33,8 @@ from slackwater.model.objects import Labels, Node, Pod
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.storage import Claim, Storage, Volume
-from slackwater.snapshot.counters import Counters, Namespaces, summed
+from slackwater.snapshot.counted_pods import Namespaces
+from slackwater.snapshot.counters import Counters, summed
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.equivalence_groups import KindId, KindTable, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, FIRST_RESOURCES, MEMORY, PODS, NodeFacts

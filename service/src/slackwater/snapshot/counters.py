@@ -2,8 +2,8 @@
 
 - `Counters`: the placed pods by group and row, and the columns.
 - `Counter`: one column.
-- `PodsMatching`, `TermCarriers`: what a column counts.
-- `Namespaces`: which namespaces a term of pod affinity covers.
+
+What a column counts is in `snapshot.counted_pods`.
 
 In: each pod that comes or goes, by group and row. Out: columns, read through `Counters.read`. Invariant: a column that was read
 equals a count over all placed pods.
@@ -12,55 +12,17 @@ equals a count over all placed pods.
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from operator import attrgetter
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from slackwater.model.columns import Int64, Rows
-from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
-from slackwater.model.pod_constraints import PodTerm
-from slackwater.model.selectors import Selector, selects
+from slackwater.model.selectors import selects
+from slackwater.snapshot.counted_pods import Namespaces, PodsMatching, Role, TermCarriers, carried, label_pairs
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.value_column import grown
-
-_NO_LABELS: Mapping[str, str] = {}
-
-
-class Namespaces:
-    """The namespaces with their labels: decides which of them a term of pod affinity covers. An unknown namespace has no
-    labels.
-
-    kube-scheduler decides this in two ways, and so does this class. For a term of an existing pod, kube-scheduler looks up the
-    labels of the incoming pod's namespace. For a term of the incoming pod, it lists the selected namespaces. Before 1.37 it
-    then applies the selector once more to empty labels: a selector that selects an unlabelled namespace (NotIn, DoesNotExist)
-    therefore covers every namespace (`Rule.NAMESPACES_LISTED`).
-    """
-
-    def __init__(self, labels: Mapping[str, Mapping[str, str]], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> None:
-        self._labels = dict(labels)
-        self._listed = kubernetes.follows(Rule.NAMESPACES_LISTED)
-        self._reached: dict[PodTerm, frozenset[str] | None] = {}
-
-    def of_incoming(self, term: PodTerm) -> frozenset[str] | None:
-        """The namespaces whose pods a term of the incoming pod counts; None for all."""
-        if term.namespace_selector is None:
-            return frozenset(term.namespaces)
-        if not term.namespace_selector or (not self._listed and selects(term.namespace_selector, _NO_LABELS)):
-            return None
-        if term not in self._reached:
-            selected = [name for name, labels in self._labels.items() if selects(term.namespace_selector, labels)]
-            self._reached[term] = frozenset((*term.namespaces, *selected))
-        return self._reached[term]
-
-    def reached_by_existing(self, term: PodTerm, namespace: str) -> bool:
-        """Whether a term of an existing pod covers pods of this namespace."""
-        if namespace in term.namespaces:
-            return True
-        return selects(term.namespace_selector, self._labels.get(namespace, _NO_LABELS))
-
 
 #: The most columns that are kept: 40 kB each at 5,000 nodes.
 _MOST_COLUMNS: Final = 1_024
@@ -68,64 +30,6 @@ _MOST_COLUMNS: Final = 1_024
 _MOST_UNINDEXED: Final = 512
 #: The most changes that are kept separately before they are merged into the sorted base.
 _MOST_CHANGES: Final = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class PodsMatching:
-    """The pods that match every part. A part is (namespaces, selector); namespaces of None stand for all. With `living`, pods
-    that are being deleted do not match."""
-
-    parts: tuple[tuple[frozenset[str] | None, Selector], ...]
-    living: bool = False
-
-    def weight(self, numbered: NumberedGroup) -> int:
-        if self.living and numbered.deleting:
-            return 0
-        namespace = numbered.kind.namespace
-        return int(
-            all(
-                (namespaces is None or namespace in namespaces) and selects(selector, numbered.labels)
-                for namespaces, selector in self.parts
-            )
-        )
-
-    def pairs(self) -> tuple[tuple[str, str], ...] | None:
-        """Labels of which a pod must have at least one to match; None if no such list can be given."""
-        return next((found for _, selector in self.parts if (found := _pairs(selector)) is not None), None)
-
-
-#: anti: required anti-affinity. affinity: required affinity. preferred: preferred affinity and anti-affinity, by weight.
-Role = Literal["anti", "affinity", "preferred"]
-
-
-@dataclass(frozen=True, slots=True)
-class TermCarriers:
-    """The pods that have a certain term of pod affinity or anti-affinity; a pod with a preferred term counts by the term's
-    weight."""
-
-    role: Role
-    term: PodTerm
-
-
-def carried(numbered: NumberedGroup) -> Mapping[TermCarriers, int]:
-    """Every term of pod affinity or anti-affinity of an equivalence group, with what a pod of the group counts by it."""
-    asks = numbered.asks
-    found: dict[TermCarriers, int] = {}
-    terms = chain(
-        ((TermCarriers("anti", term), 1) for term in asks.anti_affinity),
-        ((TermCarriers("affinity", term), 1) for term in asks.affinity),
-        ((TermCarriers("preferred", weighted.term), weighted.weight) for weighted in asks.preferred_pods),
-    )
-    for key, weight in terms:
-        found[key] = found.get(key, 0) + weight
-    return found
-
-
-def _pairs(selector: Selector) -> tuple[tuple[str, str], ...] | None:
-    for requirement in selector or ():
-        if requirement.operator == "In":
-            return tuple((requirement.key, value) for value in requirement.values)
-    return () if selector is None else None
 
 
 class Counter:
@@ -243,7 +147,7 @@ class Counters:
         counter = self._carrying[key] = Counter(key, self.terms_version)
         reached = key.term.namespaces if key.term.namespace_selector is None else (None,)
         for namespace in reached:
-            self._carrying_about.setdefault(namespace, _ByLabel()).add(counter, _pairs(key.term.selector))
+            self._carrying_about.setdefault(namespace, _ByLabel()).add(counter, label_pairs(key.term.selector))
         self.terms_version += 1
         return counter
 

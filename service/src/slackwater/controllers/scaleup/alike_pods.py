@@ -26,7 +26,8 @@ from slackwater.fit.filter.volume_zone import volume_zone_part
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Counter, TermCarriers
+from slackwater.snapshot.counted_pods import TermCarriers
+from slackwater.snapshot.counters import Counter
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.storage_table import ClaimKey
 

@@ -17,7 +17,8 @@ from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Counter, TermCarriers
+from slackwater.snapshot.counted_pods import TermCarriers
+from slackwater.snapshot.counters import Counter
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import HOSTNAME
 

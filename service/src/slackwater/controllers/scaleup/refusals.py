@@ -21,7 +21,7 @@ from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason
-from slackwater.snapshot.counters import TermCarriers
+from slackwater.snapshot.counted_pods import TermCarriers
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import HOSTNAME
 

@@ -13,7 +13,8 @@ from slackwater.model.pod_constraints import PodTerm
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Counter, PodsMatching
+from slackwater.snapshot.counted_pods import PodsMatching
+from slackwater.snapshot.counters import Counter
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
 from slackwater.snapshot.row_journal import Selection

@@ -13,7 +13,8 @@ from slackwater.fit.filter.inter_pod_affinity import pods_by_value, term_counter
 from slackwater.fit.score.normalizing import HIGHEST
 from slackwater.model.columns import Int64, Rows
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counters import Counter, Role
+from slackwater.snapshot.counted_pods import Role
+from slackwater.snapshot.counters import Counter
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 
