@@ -21,7 +21,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from deploy.documents.agents_openapi import agent_document
-from deploy.documents.dumpstate_schema import STATE, add_examples
+from deploy.documents.ops_examples import add_examples
 from slackwater import __version__
 from slackwater.adapters.http.extender_messages import ErrorAnswer
 from slackwater.adapters.http.ops import ops_app
@@ -310,12 +310,10 @@ def ops_document(examples: Path) -> Json:
     document["servers"] = [{"url": f"http://{address}", "description": "The default of `listeners.ops.address`."}]
     for name, schema in document["components"]["schemas"].items():
         document["components"]["schemas"][name] = _plain(schema, {})
-    document["components"]["schemas"]["State"] = STATE
     answers = {path: operations["get"]["responses"] for path, operations in document["paths"].items() if "get" in operations}
     for path in ("/readyz", "/healthz"):
         waiting = {"text/plain": {"schema": {"type": "string"}}}
         answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}
-    answers["/dumpstate"]["200"]["content"] = {_JSON: {"schema": {"$ref": f"{_SCHEMAS}State"}}}
     # FastAPI describes every model as application/json; this answer is a JSON line for each pod.
     placed = document["paths"]["/simulate/placement"]["post"]["responses"]["200"]
     placed["content"] = {"application/x-ndjson": placed["content"][_JSON]}

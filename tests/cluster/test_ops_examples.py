@@ -13,7 +13,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from deploy.documents.dumpstate_schema import EXAMPLES, OpsExample
+from deploy.documents.ops_examples import EXAMPLES, OpsExample
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage

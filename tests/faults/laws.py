@@ -1,6 +1,5 @@
 """What must hold: the safety laws after every step, the liveness laws when the storm is over (field notes, section 6)."""
 
-import json
 from collections import Counter
 from collections.abc import Container, Iterator
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from slackwater.app.settings import Settings
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.dump import document, take
+from slackwater.runtime.dump import state_of, take
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
@@ -17,6 +16,7 @@ from slackwater.sandbox.embedded.queue import allows, node_observation, pod_obse
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import NODE_GROUP
 from tests.faults.truth import Truth
+from tests.support.answers import json_of
 
 #: The node group of runs that have one.
 POOL = "pool"
@@ -81,8 +81,8 @@ def check_dump(state_machine: StateMachine, now: Instant) -> None:
         state_machine.state.pods.get(uid) is None for uid in state_machine.state.reservations.copy()
     ):
         return
-    written = json.loads(json.dumps(document(take(state_machine, now))))
-    again = json.loads(json.dumps(document(take(restore(written, state_machine.policy, now), now))))
+    written = json_of(state_of(take(state_machine, now)))
+    again = json_of(state_of(take(restore(written, state_machine.policy, now), now)))
     if again != written:
         parts = sorted(part for part in written if written[part] != again.get(part))
         parts = [f"{part} {_differing(written[part], again.get(part))}" for part in parts]

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant
-from slackwater.runtime.dump import document, take
+from slackwater.runtime.dump import state_of, take
 from slackwater.runtime.invariants import violations
 from slackwater.sandbox.embedded.agents import AgentBehavior, Agents
 from slackwater.sandbox.embedded.cluster import Sandbox
@@ -19,6 +19,7 @@ from tests.faults import laws
 from tests.faults.story import Story
 from tests.faults.truth import Truth
 from tests.faults.virtualloop import run_virtually
+from tests.support.answers import json_of
 from tests.support.elections import EPOCH
 from tests.support.replicas import Replica, as_if_begun
 from tests.support.seeds import FRESH, a_seed
@@ -53,7 +54,7 @@ class Pair:
         """Whoever has watched, and takes over, counts what a process would that had just listed everything."""
         self.taken_over += 1
         mine, fresh = (
-            document(take(state_machine, now))
+            json_of(state_of(take(state_machine, now)))
             for state_machine in (service.state_machine, as_if_begun(service.state_machine, now))
         )
         for part in _COUNTED:

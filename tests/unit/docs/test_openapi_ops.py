@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
-from deploy.documents import dumpstate_schema
+from deploy.documents import ops_examples
 from deploy.documents.openapi import ops_document
 from slackwater.adapters.http.dashboard import Listeners
 from slackwater.adapters.http.ops import ops_app
@@ -119,8 +119,8 @@ async def test_what_the_ops_listener_answers_is_documented(path: str, unlisted: 
     assert undescribed(body, schema) == []
 
 
-@pytest.mark.parametrize("example", dumpstate_schema.EXAMPLES, ids=lambda example: example.name)
-def test_each_recorded_body_is_what_its_schema_says(example: dumpstate_schema.OpsExample) -> None:
+@pytest.mark.parametrize("example", ops_examples.EXAMPLES, ids=lambda example: example.name)
+def test_each_recorded_body_is_what_its_schema_says(example: ops_examples.OpsExample) -> None:
     """They were recorded on a real control plane: `make openapi RECORD=1`."""
     operation = OPS["paths"][example.path][example.method]
     ((_, answered),) = operation["responses"]["200"]["content"].items()
@@ -146,7 +146,7 @@ def keys(value: object) -> object:
 
 
 def test_every_recorded_body_of_the_ops_listener_is_an_example() -> None:
-    files = {name for example in dumpstate_schema.EXAMPLES for name in (example.file, example.request_file) if name is not None}
+    files = {name for example in ops_examples.EXAMPLES for name in (example.file, example.request_file) if name is not None}
     assert {path.name for path in EXAMPLES.glob("ops-*")} == files
 
 

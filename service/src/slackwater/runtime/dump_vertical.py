@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from msgspec import to_builtins
 
@@ -17,9 +17,23 @@ from slackwater.controllers.migration.migration_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.permits import read_written
-from slackwater.model.resources import RESOURCES, Amounts
+from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine, VirtualMachineMigration
+from slackwater.runtime.dump_answer import (
+    DumpedAmounts,
+    DumpedBackoff,
+    DumpedCleanup,
+    DumpedMigration,
+    DumpedPermit,
+    PermitOnPod,
+    QueuedMachine,
+    VerticalState,
+)
 from slackwater.runtime.state_machine import StateMachine
+
+#: The fields of `DumpedPermit` that are those of `VerticalPodState`: amounts, and others.
+_SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
+_SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,92 +77,85 @@ def take_vertical(state_machine: StateMachine, now: Instant) -> VerticalDump:
     )
 
 
-def vertical_document(dump: VerticalDump, names: Mapping[PodUid, PodKey]) -> dict[str, Any]:
-    """The sections as JSON values. `names`: the key of each pod that has a reservation."""
+def vertical_state(dump: VerticalDump, names: Mapping[PodUid, PodKey]) -> VerticalState:
+    """The sections. `names`: the key of each pod that has a reservation."""
     phases = {migration.key: migration.phase for migration in dump.objects}
-    return {
-        "epoch": dump.epoch,
-        "permits": sorted(
-            (_permit(dump, uid, vertical_pod, names.get(uid)) for uid, vertical_pod in dump.vertical_pods), key=_by_name
+    return VerticalState(
+        epoch=dump.epoch,
+        permits=sorted(
+            (_permit(dump, uid, vertical_pod, names.get(uid)) for uid, vertical_pod in dump.vertical_pods),
+            key=lambda permit: (permit.namespace, permit.name, permit.uid),
         ),
-        "migrationQueue": [
-            {"node": node, **_named(names.get(uid)), "uid": uid, "load1Micro": load, "joined": joined}
+        migration_queue=[
+            QueuedMachine(**_named(names.get(uid)), uid=uid, node=node, load1_micro=load, joined=joined)
             for node, uid, load, joined in dump.queue
         ],
-        "migrations": sorted((_migration(dump, move, phases.get(move.key)) for move in dump.moves), key=_by_name),
-        "migrationBackoffs": [
-            {**_named(key), "failures": backoff.failures, "endsInSeconds": _seconds(backoff.until, dump.now)}
+        migrations=[_migration(dump, move, phases.get(move.key)) for move in sorted(dump.moves, key=lambda move: move.key)],
+        migration_backoffs=[
+            DumpedBackoff(**_named(key), failures=backoff.failures, ends_in_seconds=_seconds(backoff.until, dump.now))
             for key, backoff in sorted(dump.backoffs)
         ],
-        "migrationCleanups": [{**_named(key), "dueInSeconds": _seconds(at, dump.now)} for key, at in sorted(dump.cleanup)],
-        "permitsOnPods": [{"uid": uid, "version": version, "text": text} for uid, version, text in sorted(dump.written)],
-        "virtualMachines": [to_builtins(machine) for machine in sorted(dump.machines, key=lambda machine: machine.key)],
-        "virtualMachineMigrations": [
+        migration_cleanups=[
+            DumpedCleanup(**_named(key), due_in_seconds=_seconds(at, dump.now)) for key, at in sorted(dump.cleanup)
+        ],
+        permits_on_pods=[PermitOnPod(uid=uid, version=version, text=text) for uid, version, text in sorted(dump.written)],
+        virtual_machines=[to_builtins(machine) for machine in sorted(dump.machines, key=lambda machine: machine.key)],
+        virtual_machine_migrations=[
             to_builtins(migration) for migration in sorted(dump.objects, key=lambda migration: migration.key)
         ],
-    }
+    )
 
 
-def _by_name(entry: Mapping[str, Any]) -> tuple[str, str, str]:
-    return entry["namespace"], entry["name"], str(entry.get("uid", ""))
-
-
-def _named(key: PodKey | None) -> dict[str, str]:
+def _named(key: PodKey | None) -> dict[str, Any]:
     return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
 
 
-def _permit(dump: VerticalDump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKey | None) -> dict[str, Any]:
+def _permit(dump: VerticalDump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKey | None) -> DumpedPermit:
     place = dump.places.get(uid)
     written = None if place is None else read_written(place.text)
-    return {
+    same: dict[str, Any] = {name: getattr(vertical_pod, name) for name in _SAME}
+    same |= {name: _maybe(getattr(vertical_pod, name)) for name in _SAME_AMOUNTS}
+    return DumpedPermit(
         **_named(name),
-        "uid": uid,
-        "on": None if place is None else place.on,
-        "permit": None if written is None else _amounts(written.permit),
-        "limit": None if written is None else _amounts(written.permit_limit),
-        "writing": None if vertical_pod.writing is None else to_builtins(vertical_pod.writing),
-        "doubted": [to_builtins(written) for written in vertical_pod.unconfirmed],
-        "heardInSeconds": _seconds(vertical_pod.heard_at, dump.now),
-        "deniedSinceSeconds": _seconds(vertical_pod.denied_since, dump.now),
-        "exact": vertical_pod.exact,
-        "fenced": vertical_pod.fenced,
-        "foundOn": vertical_pod.found_on,
-        "doubtful": vertical_pod.doubtful,
-        "permitted": None if vertical_pod.permitted is None else _amounts(vertical_pod.permitted),
-        "resizedFrom": None if vertical_pod.resized_from is None else _amounts(vertical_pod.resized_from),
-        "has": None if vertical_pod.has is None else _amounts(vertical_pod.has),
-        "load": None if vertical_pod.load is None else to_builtins(vertical_pod.load),
-        "odd": vertical_pod.odd,
-        "urgent": vertical_pod.urgent,
-        "behind": vertical_pod.lagging,
-        "attempts": vertical_pod.attempts,
-        "oscillating": vertical_pod.oscillating,
-        "loweredFrom": None if vertical_pod.lowered_from is None else _amounts(vertical_pod.lowered_from),
-        "writtenInSeconds": _seconds(vertical_pod.written_at, dump.now),
-        "settleInSeconds": _seconds(vertical_pod.settle_at, dump.now),
-        "settleFor": None if vertical_pod.settle_for is None else _amounts(vertical_pod.settle_for),
-        "vertical": to_builtins(vertical_pod.vertical),
-    }
+        uid=uid,
+        on=None if place is None else place.on,
+        permit=_maybe(None if written is None else written.permit),
+        limit=_maybe(None if written is None else written.permit_limit),
+        writing=to_builtins(vertical_pod.writing),
+        doubted=[to_builtins(written) for written in vertical_pod.unconfirmed],
+        heard_in_seconds=_seconds(vertical_pod.heard_at, dump.now),
+        denied_since_seconds=_seconds(vertical_pod.denied_since, dump.now),
+        behind=vertical_pod.lagging,
+        load=to_builtins(vertical_pod.load),
+        written_in_seconds=_seconds(vertical_pod.written_at, dump.now),
+        settle_in_seconds=_seconds(vertical_pod.settle_at, dump.now),
+        vertical=to_builtins(vertical_pod.vertical),
+        **same,
+    )
 
 
-def _migration(dump: VerticalDump, move: Migration, phase: str | None) -> dict[str, Any]:
-    return {
+def _migration(dump: VerticalDump, move: Migration, phase: str | None) -> DumpedMigration:
+    return DumpedMigration(
         **_named(move.key),
-        "machine": move.machine.name,
-        "pod": move.pod,
-        "source": move.source,
-        "targetNode": move.target_node,
-        "amounts": _amounts(move.amounts),
-        "created": move.created,
-        "phase": phase,
-        "target": move.target,
-        "targetInSeconds": _seconds(move.target_since, dump.now),
-        "landed": move.landed,
-    }
+        machine=move.machine.name,
+        pod=move.pod,
+        source=move.source,
+        target_node=move.target_node,
+        amounts=dumped_amounts(move.amounts),
+        created=move.created,
+        phase=phase,
+        target=move.target,
+        target_in_seconds=_seconds(move.target_since, dump.now),
+        landed=move.landed,
+    )
 
 
-def _amounts(amounts: Amounts) -> dict[str, int]:
-    return dict(zip(RESOURCES, amounts, strict=True))
+def dumped_amounts(amounts: Amounts) -> DumpedAmounts:
+    return DumpedAmounts(cpu=amounts.cpu, memory=amounts.memory)
+
+
+def _maybe(amounts: Amounts | None) -> DumpedAmounts | None:
+    return None if amounts is None else dumped_amounts(amounts)
 
 
 def _seconds(at: Instant | None, now: Instant) -> float | None:

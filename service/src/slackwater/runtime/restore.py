@@ -1,4 +1,4 @@
-"""Restores a state machine from a dump: the counterpart of `dump.document`.
+"""Restores a state machine from a dump: the counterpart of `dump.state_of`.
 
 What is in the dump is restored exactly. What the state machine remembers for seconds only (pods known from filter calls but not
 from msgspec import structs

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import PlainTextResponse
-from msgspec import Meta, json, to_builtins
+from msgspec import Meta, to_builtins
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from slackwater import __version__
@@ -38,6 +38,7 @@ from slackwater.runtime import dump
 from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
 from slackwater.runtime.dashboard.series import SeriesAnswer
 from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.dump_answer import State
 from slackwater.runtime.state_machine import StateMachine
 
 #: The result of cancelling a drain. cancelled: the drain is being rolled back. too-late: the provider was already asked to
@@ -80,8 +81,7 @@ def add_drains(app: FastAPI, cancel: Callable[[NodeName], CancelResult]) -> None
         return encoded(Cancelled(node=node))
 
 
-_encode = json.Encoder().encode
-_ANSWERS: Final = (Refused, Cancelled, Status, SeriesAnswer, Story, Explanation, PastOfObject)
+_ANSWERS: Final = (Refused, Cancelled, Status, State, SeriesAnswer, Story, Explanation, PastOfObject)
 
 
 def ops_app(
@@ -169,16 +169,17 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, sources: StatusSources,
     # One dump at a time: that of a large cluster takes a second of one thread, and as much memory as the state.
     one_dump = anyio.CapacityLimiter(1)
 
-    @app.get("/dumpstate", summary="The whole state, sorted, integers only (milliCPU, bytes)")
+    @app.get(
+        "/dumpstate",
+        summary="The whole state, sorted, integers only (milliCPU, bytes)",
+        response_class=Response,
+        responses={200: described(State)},
+    )
     async def dumpstate() -> Response:
         async with one_dump:
             taken = dump.take(state_machine, clock())
-            more = {"autoscaler": sources.autoscaler(), "configuration": sources.settings.in_force}
-
-            def encoded() -> bytes:
-                return _encode({**dump.document(taken), **more})
-
-            return Response(await anyio.to_thread.run_sync(encoded), media_type="application/json")
+            answer = partial(dump.state_of, taken, autoscaler=sources.autoscaler(), configuration=sources.settings.in_force)
+            return await anyio.to_thread.run_sync(lambda: encoded(answer()))
 
 
 def _about(status: StatusOf, sources: StatusSources) -> dict[str, Any]:
