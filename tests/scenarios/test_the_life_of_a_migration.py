@@ -276,21 +276,6 @@ def test_denied_growth_counts_less_by_its_weight_and_only_when_it_lasts() -> Non
 
     assert starts()
     assert not starts(weight_ppm=100_000)
-    assert not starts(sustained_seconds=30.0)
-
-
-def test_pressure_that_lasts_long_enough_counts() -> None:
-    cluster = a_cluster(sustained_seconds=30.0)
-    pods = [movable(cluster, f"m{i}") for i in range(3)]
-    cluster.store(a_pod("rest", on="full", cpu="4", memory="1Gi"))
-    for pod in pods:
-        cluster.decide(pod, TWO, load=1, last=TWO)
-    cluster.decide(pods[0], TWO, load=1)
-    for _ in range(32):
-        cluster.decide(pods[2], amounts("5", "4Gi"), load=3, last=TWO)
-        cluster.decide(pods[1], TWO, load=1)
-        cluster.passes(1)
-    assert created(cluster) == ["m0", "m1"]
 
 
 def test_the_target_goes_elsewhere_when_its_target_node_is_lost() -> None:

@@ -36,7 +36,7 @@ def test_rules_are_what_the_file_says() -> None:
     assert (policy.max_nodes, policy.shrink_seconds) == (3, 60.0)
     assert policy.rules == (
         SlackRule(name="cluster", rate_ppm=100_000, granularity=4, sizing="v1"),
-        SlackRule(name="b", least=amounts("2", "1Gi"), node_labels=(("pool", "b"),)),
+        SlackRule(name="b", least=amounts("2", "1Gi"), node_labels=(("pool", "b"),), granularity=4, sizing="v1"),
     )
 
 
@@ -83,11 +83,11 @@ SLO = "{name: web, percent: 99.5, within: 10s, pods: {namespaces: [shop], labels
 
 
 def test_a_slo_is_what_the_file_says() -> None:
-    text = f"autoscaler: {{scanInterval: 20s, slack: {{nodeStartTime: 3m, startTimeSLOs: [{SLO}]}}}}"
+    text = f"autoscaler: {{scanInterval: 20s, slack: {{startTimeSLOs: [{SLO}]}}}}"
     settings = loads(HEADER + text)
     policy = slack_policy_of(settings)
     assert policy is not None
-    assert (policy.node_start_seconds, policy.loop_seconds, policy.unneeded_seconds) == (180, 20, 600)
+    assert (policy.node_start_seconds, policy.loop_seconds, policy.unneeded_seconds) == (120, 20, 600)
     assert slo_classes_of(settings) == (
         PodClass(
             name="web",

@@ -37,6 +37,7 @@ from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaleup import new_nodes, refusals, similar
+from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.slack import rate_sizing
 from slackwater.fit.devices import search, selectors
 from slackwater.fit.drainability import long_terminating
@@ -69,17 +70,25 @@ _BIND_SHARE: Final = dispatcher_config_of(_SETTINGS).bind_seconds / seconds(_SET
 _WAITED: Final = seconds(_SETTINGS.explain.events_after)
 _HEADS: Final = (http_server._MAX_HEAD_BYTES // _KIB, http_server._MAX_HEAD_BYTES // _KIB, bounded_http.MAX_HEAD_BYTES // _KIB)
 _ARRIVE: Final = (bounded_http.ARRIVE_SECONDS, _AGENTS.body_seconds, bounded_http.ARRIVE_SECONDS)
-_CONNECTIONS: Final = (uvicorn_listener._MAX_CONNECTIONS, agents_app._IDLE_CONNECTIONS, bounded_http.MAX_CONNECTIONS)
+_CONNECTIONS: Final = (uvicorn_listener._MAX_CONNECTIONS, agents_app.max_connections(), bounded_http.MAX_CONNECTIONS)
 _QUESTIONS: Final = (process._MOST_WAITING - 1, process._QUESTION_WAIT_SECONDS)
 _UNREADY: Final = round(100 * loop_record._UNREADY_SHARE)
 
 LISTENERS: Final[tuple[Stated, ...]] = (
     stated(
         "operations",
-        "| connections | {:,}; more: 503 | `listeners.agents.maxRequests` + {:,}; more: 503 | {}; more: 503 |",
+        "| connections | {:,}; more: 503 | {:,}; more: 503 | {}; more: 503 |",
         *_CONNECTIONS,
     ),
-    stated("SECURITY", "| connections | {:,}, then 503 | `maxRequests` + {:,}, then 503 | {}, then 503 |", *_CONNECTIONS),
+    stated("SECURITY", "| connections | {:,}, then 503 | {:,}, then 503 | {}, then 503 |", *_CONNECTIONS),
+    stated("operations", "| one a connection | {:,}; 503 |", _AGENTS.max_requests),
+    stated("agents", "too many requests are in flight ({:,})", _AGENTS.max_requests),
+    stated("extender", "while {} binds are in flight", _DISPATCHER.max_binds),
+    stated("autoscaler", "counts once it is {:g} s old", PendingRules().untried_seconds),
+    stated("scaleup", "younger than {:g} s", PendingRules().untried_seconds),
+    stated("autoscaler", "for pods with a GPU {:g} s", PendingRules().gpu_settle_seconds),
+    stated("scaleup", "with a GPU until it is {:g} s old", PendingRules().gpu_settle_seconds),
+    stated("from-cluster-autoscaler", "pods with a GPU: always {:g} s", PendingRules().gpu_settle_seconds),
     stated("operations", "| of one address, once {}/4 are taken | half | half |", round(4 * connection_limiter._CROWDED)),
     stated("operations", "| path and headers | {} KiB; 431 | {} KiB; 431 | {} KiB; 431 |", *_HEADS),
     stated("SECURITY", "| path and headers | {} KiB, 431 | {} KiB, 431 | {} KiB, 431 |", *_HEADS),

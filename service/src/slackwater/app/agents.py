@@ -11,7 +11,7 @@ from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorC
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
-from slackwater.app.settings.serving import AgentAuthentication, AgentsListener
+from slackwater.app.settings.serving import AgentAuthentication
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.ports.clock import monotonic
 from slackwater.ports.protocols import PermitServing, Readiness
@@ -41,12 +41,12 @@ def agents_app(
         readiness=readiness,
         metrics=AgentMetrics(registry, nodes),
         authenticator=_gate(listener.authentication, client),
-        limits=AgentLimits(max_requests=listener.max_requests, max_wait_seconds=seconds(listener.max_wait)),
+        limits=AgentLimits(max_wait_seconds=seconds(listener.max_wait)),
     )
 
 
-def max_connections(listener: AgentsListener) -> int:
-    return listener.max_requests + _IDLE_CONNECTIONS
+def max_connections() -> int:
+    return AgentLimits().max_requests + _IDLE_CONNECTIONS
 
 
 def _gate(authentication: AgentAuthentication, client: ApiPort) -> Authenticator | None:

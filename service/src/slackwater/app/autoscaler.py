@@ -92,7 +92,7 @@ class AutoscalerService:
         self._client = client
         self._on_record = on_record
         self._document: tuple[LoopRecord, dict[str, Any]] | None = None
-        config = ReflectorConfig(page_size=settings.kube.list_page_size)
+        config = ReflectorConfig()
         headroom = settings.feature_gates.resource_slack and settings.autoscaler.slack.headroom
         kubernetes = state_machine.policy.kubernetes
         # Only default constraints that are hard need the selectors of Services and controllers.

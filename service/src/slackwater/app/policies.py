@@ -21,7 +21,7 @@ from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.settings import Limits
 from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy, SlackRule
-from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackSchedule
+from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackGroup, SlackOfAll, SlackSchedule
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.node_scores import RoomScore
 from slackwater.fit.score.own import own_score
@@ -43,7 +43,7 @@ _NANOS = 1_000_000_000
 #: The quota name of the limits on all nodes, shown if they keep a group from growing; Cluster Autoscaler's name.
 _WHOLE_CLUSTER = "cluster-wide"
 #: The time limit of a whole scale-up plan, as a multiple of the limit for one group's estimate.
-_PLANS = 6
+PLANS = 6
 #: The fraction of kube-scheduler's HTTP timeout for which filter's answer may be delayed.
 _HELD_BACK = 0.25
 
@@ -71,13 +71,11 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
             max_per_source=migration.max_per_source,
             max_per_target=migration.max_per_target,
             weight_ppm=round(migration.capacity_pressure_weight * _PPM),
-            sustained_seconds=seconds(migration.capacity_pressure_time),
         ),
         preemption=PreemptionPolicy(
             enabled=settings.feature_gates.async_preemption,
             timeout_seconds=seconds(preemption.timeout),
             delay_seconds=seconds(preemption.delay),
-            max_running=preemption.max_concurrent,
         ),
         binds=extender.bind,
         hold_seconds=seconds(extender.hold_timeout),
@@ -104,11 +102,9 @@ def scale_up_policy_of(
             priority_cutoff=scale_up.expendable_pods_priority_cutoff,
             new_pod_seconds=seconds(scale_up.new_pod_delay),
             settle_seconds=seconds(scale_up.settle_time),
-            gpu_settle_seconds=seconds(scale_up.gpu_settle_time),
             max_pods=scale_up.max_pods,
             after_scheduler=after_scheduler,
             bypassed=frozenset((settings.scheduler_name,) if bypassed is None else bypassed),
-            untried_seconds=seconds(scale_up.untried_pod_delay),
         ),
         expanders=autoscaler.expanders,
         balance=scale_up.balance_similar_groups,
@@ -116,7 +112,7 @@ def scale_up_policy_of(
         taints=taint_rules_of(settings),
         max_nodes=autoscaler.max_nodes_per_scale_up,
         estimate_seconds=seconds(autoscaler.max_planning_time),
-        plan_seconds=_PLANS * seconds(autoscaler.max_planning_time),
+        plan_seconds=PLANS * seconds(autoscaler.max_planning_time),
         quotas=tuple(quotas),
         system=Amounts(settings.nodes.system.cpu, settings.nodes.system.memory),
         priorities=priorities,
@@ -147,11 +143,12 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
     slack = settings.autoscaler.slack
     if not settings.feature_gates.resource_slack:
         return None
-    rules = [_slack_rule(WHOLE_CLUSTER, slack.extra_capacity, {})]
-    rules += [_slack_rule(group.name, group.extra_capacity, group.node_labels) for group in slack.groups]
+    kept: list[SlackGroup | SlackSchedule] = [*slack.groups]
     if at is not None:
-        due = [schedule for schedule in slack.schedules if is_due(schedule, at)]
-        rules += [_slack_rule(schedule.name, schedule.extra_capacity, schedule.node_labels) for schedule in due]
+        kept += [schedule for schedule in slack.schedules if is_due(schedule, at)]
+    division = slack.extra_capacity
+    rules = [_slack_rule(WHOLE_CLUSTER, division, {}, division)]
+    rules += [_slack_rule(each.name, each.extra_capacity, each.node_labels, division) for each in kept]
     return SlackPolicy(
         rules=tuple(rules),
         max_nodes=slack.max_nodes,
@@ -161,7 +158,6 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
             max_nodes=slack.headroom_limits.max_nodes_per_namespace,
             share_ppm=round(slack.headroom_limits.max_cluster_share * _PPM),
         ),
-        node_start_seconds=seconds(slack.node_start_time),
         loop_seconds=seconds(settings.autoscaler.scan_interval),
         unneeded_seconds=_shortest_unneeded(settings),
     )
@@ -202,13 +198,13 @@ def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:
     return (today in schedule.days and now >= schedule.start) or (yesterday in schedule.days and now < schedule.end)
 
 
-def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str]) -> SlackRule:
+def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str], division: SlackOfAll) -> SlackRule:
     return SlackRule(
         name=name,
         rate_ppm=round(extra.min_rate * _PPM),
         least=Amounts(extra.min.cpu, extra.min.memory),
-        granularity=extra.granularity,
-        sizing=extra.sizing,
+        granularity=division.granularity,
+        sizing=division.sizing,
         node_labels=tuple(sorted(labels.items())),
     )
 
@@ -222,9 +218,7 @@ def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
     """The dispatcher's limits: concurrent writes of each kind, and their timeouts. A bind is answered before kube-scheduler's
     HTTP timeout."""
     return DispatcherConfig(
-        max_binds=settings.kube.max_concurrent_binds,
         max_writes=settings.kube.max_concurrent_writes,
-        max_preemptions=settings.kube.max_concurrent_preemption_writes,
         bind_seconds=answer_seconds_of(settings),
         write_seconds=seconds(settings.kube.write_deadline),
     )
@@ -264,11 +258,9 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
         unready_enabled=scale_down.unready_enabled,
         max_parallelism=scale_down.max_scale_down_parallelism,
         max_drains=scale_down.max_drain_parallelism if parallel else 1,
-        overlap_drains=scale_down.overlap_drains and parallel,
-        min_evaluated=scale_down.min_evaluated_nodes,
+        overlap_drains=parallel,
         recheck_seconds=seconds(scale_down.unremovable_recheck_time),
         longest_backoff_seconds=seconds(scale_down.max_drain_backoff),
-        eviction_memory_seconds=seconds(scale_down.eviction_memory),
         max_soft_taints=scale_down.max_soft_taints,
         choice=scale_down.choice,
         minimum=ClusterMinimum(nodes=minimum.nodes, cpu=minimum.cpu, memory=minimum.memory),

@@ -32,6 +32,7 @@ from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
 from slackwater.adapters.kube.client import ApiPort, KubeClient, open_client
 from slackwater.app.agents import max_connections
 from slackwater.app.leader_election import Election, OpenListener, open_election, open_listeners
+from slackwater.app.policies import dispatcher_config_of
 from slackwater.app.settings import Settings
 from slackwater.app.version_watch import FollowedVersion
 from slackwater.app.wiring import Service
@@ -187,7 +188,7 @@ class _ServiceRunner:
         await life.start(
             serve_direct, service.extender_application, extender.sock, extender.certificates, name="extender listener"
         )
-        connections = max_connections(service.settings.listeners.agents)
+        connections = max_connections()
         front = service.agents_application
         await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
         if self._config_path is not None:
@@ -224,8 +225,8 @@ def _host(opened: OpenListener) -> str:
 
 
 def _most_writes(settings: Settings) -> int:
-    kube = settings.kube
-    return kube.max_concurrent_binds + kube.max_concurrent_writes + kube.max_concurrent_preemption_writes
+    limits = dispatcher_config_of(settings)
+    return limits.max_binds + limits.max_writes + limits.max_preemptions
 
 
 def _settle_garbage_collector() -> None:

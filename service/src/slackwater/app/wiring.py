@@ -117,7 +117,7 @@ class Service:
         kinds, self._broken_objects = KindInterner(packs=True), BrokenObjects()
         self._reflectors = self._kube_event_sources(client, kinds, rng, kubernetes)
         record = settings.recording
-        self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=record.keep)
+        self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=1)
         self.state_machine = _state_machine(self._policy_of(settings), rng.getrandbits(63), self.recording)
         self.intake = self._intake()
         decoder = PodDecoder(kinds, kubernetes)
@@ -188,7 +188,7 @@ class Service:
         self, client: ApiPort, kinds: KindInterner, rng: Random, kubernetes: KubernetesVersion
     ) -> dict[str, Reflector[Any]]:
         """The reflectors of the objects that are always watched, by type."""
-        config = ReflectorConfig(page_size=self._settings.kube.list_page_size)
+        config = ReflectorConfig()
         resources = (
             nodes(self._broken_objects),
             pods(kinds, self._broken_objects, kubernetes),

@@ -68,7 +68,7 @@ autoscaler:
     groups:
     - {{name: {SHOP}, nodeLabels: {{slackwater.dev/node-group: {SHOP}}}, extraCapacity: {{min: {{cpu: "5"}}, sizing: v1}}}}
 """)
-    return settings if record is None else settings.model_copy(update={"recording": Recording(file=record, keep=0)})
+    return settings if record is None else settings.model_copy(update={"recording": Recording(file=record)})
 
 
 def _group(name: str, *, least: int = 0, most: int, cpu: str, memory: str) -> str:

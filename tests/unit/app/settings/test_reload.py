@@ -75,7 +75,7 @@ def test_a_limit_takes_effect_at_once(text: str, want_path: str) -> None:
         ("extender: {weight: 2}", "extender.weight", True),
         ("extender: {httpTimeout: 2s}", "extender.httpTimeout", True),
         ("extender: {schedulerTLS: {caFile: x}}", "extender.schedulerTLS.caFile", True),
-        ("kube: {listPageSize: 7}", "kube.listPageSize", False),
+        ("kube: {maxConcurrentWrites: 7}", "kube.maxConcurrentWrites", False),
         ("featureGates: {ParallelDrain: false}", "featureGates.ParallelDrain", False),
         ("extender: {percentageOfNodesToScore: 2}", "extender.percentageOfNodesToScore", True),
         ("autoscaler: {nodeGroups: [{name: a}]}", "autoscaler.nodeGroups", False),

@@ -87,7 +87,7 @@ files = st.fixed_dictionaries(
         "featureGates": some_of(AsyncPreemption=st.booleans(), ParallelDrain=st.booleans()),
         "listeners": some_of(
             extender=some_of(address=addresses(port=1), tls=tls),
-            agents=some_of(address=addresses(port=2), tls=tls, maxRequests=widths, maxWait=durations(nanoseconds))
+            agents=some_of(address=addresses(port=2), tls=tls, maxWait=durations(nanoseconds))
             | st.fixed_dictionaries({"authentication": authentication, "tls": with_ca}),
             ops=some_of(address=addresses(port=3), tls=tls),
         ),
@@ -117,7 +117,6 @@ files = st.fixed_dictionaries(
         "preemption": some_of(
             timeout=durations(some_nanoseconds),
             delay=durations(nanoseconds),
-            maxConcurrent=widths,
         ),
         "autoscaler": some_of(
             enabled=st.booleans(),
@@ -151,7 +150,7 @@ files = st.fixed_dictionaries(
             ),
             scaleDown=some_of(utilizationThreshold=fractions, unneededTime=durations(nanoseconds)),
         ),
-        "kube": some_of(listPageSize=widths, writeDeadline=durations(some_nanoseconds)),
+        "kube": some_of(maxConcurrentWrites=widths, writeDeadline=durations(some_nanoseconds)),
     },
 )
 

@@ -1,5 +1,6 @@
 """Every rule about a single value: the exact place and words of its refusal, and what is accepted."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import yaml
 
 from slackwater.app.settings import Settings, SettingsError, UnreadableSettings, load, loads
+from slackwater.app.settings.removed import REMOVED
 from slackwater_protocol.durations import MINUTE, SECOND
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -117,7 +119,7 @@ REFUSALS = [
     ("migration: {capacityPressureWeight: -1}", "migration.capacityPressureWeight: got -1, want >= 0"),
     ("migration: {maxConcurrent: 0}", "migration.maxConcurrent: got 0, want {width}"),
     ("vertical: {maxStepUnits: -1}", "vertical.maxStepUnits: got -1, want {count}"),
-    ("kube: {listPageSize: 0}", "kube.listPageSize: got 0, want {width}"),
+    ("kube: {maxConcurrentWrites: 0}", "kube.maxConcurrentWrites: got 0, want {width}"),
     (
         "autoscaler: {scaleDown: {utilizationThreshold: 50}}",
         "autoscaler.scaleDown.utilizationThreshold: got 50, want >= 0 and <= 1",
@@ -284,8 +286,7 @@ def test_defaults_beyond_the_design() -> None:
     assert settings.extender.max_body_bytes == 64 << 20
     assert settings.extender.hold_timeout == 10 * SECOND
     assert settings.extender.bind_backoff == MINUTE
-    assert settings.kube.list_page_size == 500
-    assert (settings.kube.max_concurrent_writes, settings.kube.max_concurrent_binds) == (16, 64)
+    assert settings.kube.max_concurrent_writes == 16
     assert settings.kube.write_deadline == 30 * SECOND
 
 
@@ -385,3 +386,13 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 def test_json_is_read_too() -> None:
     text = yaml.safe_load(HEADER)
     assert loads(f'{{"apiVersion": "{text["apiVersion"]}",\t"kind": "{text["kind"]}"}}') == Settings()
+
+
+def test_removed_keys_are_refused_with_what_replaces_them() -> None:
+    for path, wanted in REMOVED.items():
+        *sections, key = path.split(".")
+        text = json.dumps({key: 1})
+        for section in reversed(sections):
+            listed = section in {"groups", "schedules"}
+            text = f'{{"{section}": [{text}]}}' if listed else f'{{"{section}": {text}}}'
+        assert any(message.endswith(f"got a key that was removed, want {wanted}") for message in messages(text[1:-1])), path

@@ -191,10 +191,6 @@ class Autoscaler(Section):
     )
     """How the group to scale up is chosen: the first expander decides, each next one breaks the ties of those before it.
     least-waste by default: the smallest unused share of the new nodes."""
-    plan_timeout: Timeout = Field(default=Duration(5 * MINUTE), examples=["5m"])
-    """Duration after which a plan is abandoned and the planner process is restarted. 5m by default: more than `maxPlanningTime`
-    and `scaleDown.simulationTimeout` allow by default. A planner that hangs is restarted earlier: once it has given no sign of
-    progress for the longer of `scanInterval` and `maxPlanningTime`."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The node groups. Empty by default."""
     providers: Providers = Providers()

@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 
 from slackwater.app.settings.cross_validation import conflicts
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
+from slackwater.app.settings.removed import REMOVED
 from slackwater.configuration.problems import Problem, SettingsError, Steps, UnreadableSettings, json_path, show
 from slackwater.configuration.section import Section
 from slackwater.configuration.text_tree import DEEPEST, LARGEST_TEXT, Document, read_document
@@ -29,16 +30,6 @@ _WANTED: Final = {
     "tuple_type": "a list",
     "mapping_type": "a mapping",
     "string_type": "text",
-}
-
-#: Keys of former versions, by their path without the places in lists, and what to write instead.
-_REMOVED: Final[dict[Steps, str]] = {
-    ("preemption", "enabled"): "featureGates.AsyncPreemption",
-    ("autoscaler", "scaleDown", "maxEmptyBulkDelete"): "maxScaleDownParallelism",
-    ("steering",): "extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, and nothing for its other keys: "
-    "no pod is nominated in advance any more",
-    ("featureGates", "Steering"): "extender.bind alone: false names the best node in filter, true leaves the choice to "
-    "kube-scheduler",
 }
 
 
@@ -60,8 +51,8 @@ def _is_about_key(error: ErrorDetails) -> bool:
 def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
     path = json_path(steps)
     if error["type"] == "extra_forbidden":
-        if instead := _REMOVED.get(tuple(step for step in steps if isinstance(step, str))):
-            return Problem(path=path, seen="a key that was removed", wanted=instead)
+        if replaced := REMOVED.get(".".join(str(step) for step in steps if not isinstance(step, int))):
+            return Problem(path=path, seen="a key that was removed", wanted=replaced)
         wanted = _wanted_key(str(steps[-1]), section_at(steps[:-1], root))
         return Problem(path=path, seen="an unknown key", wanted=wanted)
     if error["type"] == "missing":

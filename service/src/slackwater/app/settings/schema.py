@@ -32,10 +32,9 @@ def describe_sections() -> None:
 
 def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
     """All models derived from `model`. A section comes after the sections that it contains."""
-    found = dict.fromkeys(model.__subclasses__())
-    for each in list(found):
-        found |= dict.fromkeys(_below(each))
-    return iter(found)
+    for each in model.__subclasses__():
+        yield each
+        yield from _below(each)
 
 
 @cache

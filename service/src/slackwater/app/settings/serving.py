@@ -104,9 +104,6 @@ class AgentsListener(Section):
     away."""
     authentication: AgentAuthentication = AgentAuthentication()
     """How agents authenticate. By default every client that reaches the listener may call it."""
-    max_requests: Width = Field(default=16_384, examples=[16_384])
-    """Requests in flight, including those that wait for room; further ones are answered 503. 16384 by default: one for each VM
-    of a large cluster."""
     max_wait: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
     """Duration for which a request with `Prefer: wait` may wait for room. 30s by default; 0s: no request waits."""
 
@@ -238,16 +235,9 @@ class Nodes(Section):
 class Kube(Section):
     """How Slackwater uses the API server."""
 
-    list_page_size: Width = Field(default=500, examples=[500])
-    """Objects in one page of a list. 500 by default, as in client-go: a page of pods has about a megabyte."""
     max_concurrent_writes: Width = Field(default=16, examples=[16])
     """Writes in flight, apart from binds and preemptions. 16 by default: enough for 500 a second, below the API server's own
     limit."""
-    max_concurrent_binds: Width = Field(default=64, examples=[64])
-    """Binds in flight. 64 by default. Binds have their own limit, so that slow other writes never delay them."""
-    max_concurrent_preemption_writes: Width = Field(default=64, examples=[64])
-    """Writes of preemptions in flight: deletions of victims, annotations of preemptors. 64 by default. Like binds they have
-    their own limit, so that neither waits for the other."""
     write_deadline: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration after which a write and its retries are abandoned and reported. 30s by default: longer than a restart of an API
     server behind a load balancer."""
@@ -261,6 +251,3 @@ class Recording(Section):
     default: nothing is recorded."""
     max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
     """Quantity of bytes that the file may have; the record ends there. 256Mi by default: some hours of a busy cluster."""
-    keep: Few = Field(default=1, examples=[1, 0])
-    """Records of earlier starts that are kept, as FILE.1 (the latest), FILE.2 and so on; older ones are deleted. Each may have
-    `maxBytes`. 1 by default: the decisions before a restart can then be replayed after it."""

@@ -24,7 +24,7 @@ from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger.ledger import too_much_pressure
 from slackwater.model.objects import Pod
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import Amounts
 
 #: The pause after a machine's migration failed or could not begin. It doubles each time, up to the longest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
@@ -74,7 +74,7 @@ class MigrationChoice:
             forced
             or (
                 self._is_head(pod.uid, reservation.node, now)
-                and self._has_too_much_pressure(reservation.node, row, policy, now)
+                and too_much_pressure(self._ledger.numbers(row), weight_ppm=policy.migration.weight_ppm)
             )
         ):
             return None
@@ -132,26 +132,6 @@ class MigrationChoice:
             if pod is not None and not silent and self._may_leave(pod, now):
                 return False
         return False
-
-    def _has_too_much_pressure(self, node: NodeName, row: Row, policy: Policy, now: Instant) -> bool:
-        numbers = self._ledger.numbers(row)
-        if policy.migration.sustained_seconds:
-            numbers = numbers._replace(capacity_pressure=self._sustained(node, policy, now))
-        return too_much_pressure(numbers, weight_ppm=policy.migration.weight_ppm)
-
-    def _sustained(self, node: NodeName, policy: Policy, now: Instant) -> Amounts:
-        """The node's CapacityPressure from pods that have been denied growth for at least `sustained_seconds`."""
-        since, amounts = now - policy.migration.sustained_seconds, NOTHING
-        for uid in self._reservations.on_node(node):
-            vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
-            if (
-                vertical_pod is not None
-                and reservation is not None
-                and vertical_pod.denied_since is not None
-                and vertical_pod.denied_since <= since
-            ):
-                amounts = amounts.plus(reservation.pod_resources.capacity_pressure)
-        return amounts
 
     def _target_node(
         self, pod: Pod, need: Amounts, source: Row, full: Collection[NodeName], *, above_watermark: bool

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 class MigrationPolicy:
     """Settings of migration. `max_concurrent`, `max_per_source` and `max_per_target` limit the migrations that run at the same
     time: in the cluster, from one node, and to one node. `weight_ppm`: the weight of denied growth, in millionths.
-    `sustained_seconds`: how long growth must have been denied before it counts as pressure.
     """
 
     enabled: bool = True
@@ -15,4 +14,3 @@ class MigrationPolicy:
     max_per_source: int = 2
     max_per_target: int = 2
     weight_ppm: int = 1_000_000
-    sustained_seconds: float = 0.0

@@ -4,12 +4,10 @@ from pydantic import Field
 
 from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
-    Delay,
     Switch,
     Weight,
     Width,
 )
-from slackwater_protocol.durations import Duration
 
 
 class Migration(Section):
@@ -26,6 +24,3 @@ class Migration(Section):
     capacity_pressure_weight: Weight = Field(default=1.0, examples=[1.0, 0.5])
     """Factor of denied growth (CapacityPressure) when a node is compared with its watermark. 1.0 by default: denied growth
     counts as if it had been granted. With any factor, denied growth counts for more than nothing."""
-    capacity_pressure_time: Delay = Field(default=Duration(0), examples=["0s", "30s"])
-    """Duration for which a workload's growth must have been denied before it counts as pressure. 0s by default: at once,
-    because migration is slow. A longer duration keeps short bursts from starting migrations."""

@@ -6,7 +6,6 @@ from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Delay,
     Timeout,
-    Width,
 )
 from slackwater_protocol.durations import MINUTE, Duration
 
@@ -22,5 +21,3 @@ class Preemption(Section):
     delay: Delay = Field(default=Duration(0), examples=["0s", "1m"])
     """Duration for which a pod is refused before pods are deleted for it. 0s by default: at once. A longer duration suits
     clusters in which nodes are added automatically."""
-    max_concurrent: Width = Field(default=1000, examples=[1000])
-    """Preemptions under way at the same time. 1000 by default; further pods are refused until one has ended."""

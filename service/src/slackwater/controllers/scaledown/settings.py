@@ -124,21 +124,13 @@ class ScaleDown(Section):
     max_drain_parallelism: Width = Field(default=5, examples=[5])
     """Nodes with pods that may be drained at the same time. 5 by default; more than `maxScaleDownParallelism` has no
     effect."""
-    overlap_drains: Switch = True
-    """Whether a drain may begin while other nodes are being removed. true by default; false is slower, but the newest plan is
-    then more likely to be still valid."""
     simulation_timeout: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
     """Duration that planning a scale-down may take; after it, the partial result is used. 0s: no limit. 30s by default."""
-    min_evaluated_nodes: Count = Field(default=10, examples=[10])
-    """Nodes that each loop simulates at least, however long that takes. 10 by default."""
     unremovable_recheck_time: Delay = Field(default=Duration(5 * MINUTE), examples=["5m"])
     """Duration for which a node is not tried again after its pods fitted nowhere else or its drain failed. 5m by default."""
     max_drain_backoff: Delay = Field(default=Duration(240 * MINUTE), examples=["4h"])
     """Longest duration of a node's back-off after failed drains: it begins with `unremovableRecheckTime` and doubles with each
     failure. 4h by default: each failed drain disturbs the node's other pods."""
-    eviction_memory: Delay = Field(default=Duration(1 * MINUTE), examples=["1m"])
-    """Duration for which room is kept for an evicted pod that its controller has not recreated yet. 1m by default: longer than
-    controllers need."""
     choice: Literal["value", "list"] = Field(default="value", examples=["value"])
     """Which nodes are removed first. `value`: those with the highest savings compared with the disruption. `list`: in the order
     of the node list, as in Cluster Autoscaler. value by default."""

@@ -73,15 +73,10 @@ class ScaleUp(Section):
     settle_time: Delay = Field(default=Duration(2 * SECOND), examples=["2s"])
     """Duration from the first pod that a controller creates until nodes are added for any of its pods. 2s by default: a
     controller needs a while to create a thousand replicas, and one estimate for all is better than many for some."""
-    gpu_settle_time: Delay = Field(default=Duration(30 * SECOND), examples=["30s"])
-    """Like `settleTime`, for pods that request a GPU. 30s by default: a wrong estimate costs more there."""
     bypassed_scheduler_names: tuple[SchedulerName, ...] | None = Field(default=None, examples=[["slackwater"], []])
     """Schedulers whose pods count before the scheduler has tried them. A pod of another scheduler counts once its scheduler has
     marked it as unschedulable, which takes minutes if twenty thousand pods wait. `schedulerName` alone by default; [] for none.
     A pod that may get its room by preemption never counts before it was tried."""
-    untried_pod_delay: Delay = Field(default=Duration(5 * SECOND), examples=["5s"])
-    """Age that a pod of these schedulers must have to count before it was tried. 5s by default: its scheduler may be about to
-    place it."""
     max_pods: Count = Field(default=50_000, examples=[50_000, 0])
     """Pods that one loop plans for, the most important and oldest first; 0: no limit. 50000 by default, about two seconds of
     planning."""

@@ -58,6 +58,11 @@ class ExtraCapacity(Section):
     """Slack as a share of the nodes' allocatable CPU and memory. 0.0 by default: none."""
     min: ExtraAmounts = ExtraAmounts()
     """Amounts of slack at least, if `minRate` gives less."""
+
+
+class SlackOfAll(ExtraCapacity):
+    """How much slack the whole cluster has, and how all slack is divided."""
+
     granularity: Width = Field(default=5, examples=[5])
     """Placeholders that fill an average node, which decides their size. 5 by default: small enough to fit, few enough to plan
     quickly."""
@@ -139,7 +144,7 @@ class HeadroomLimitsSettings(Section):
 class Slack(Section):
     """How much room is kept for future pods (slack)."""
 
-    extra_capacity: ExtraCapacity = ExtraCapacity()
+    extra_capacity: SlackOfAll = SlackOfAll()
     """Slack of the whole cluster."""
     groups: tuple[SlackGroup, ...] = Field(default=(), examples=[[{"name": "batch", "nodeLabels": {"pool": "batch"}}]])
     """Slack on nodes with certain labels. Empty by default."""
@@ -155,9 +160,6 @@ class Slack(Section):
     )
     """Start-time SLOs, at most 16 classes of pods. The arrival history of the classes is written into the ConfigMap
     `slackwater-arrivals` in namespace kube-system every five minutes. Empty by default."""
-    node_start_time: Timeout = Field(default=Duration(120 * SECOND), examples=["2m"])
-    """Duration from the request for a node until it accepts pods, assumed for start-time SLOs while no start of a node has been
-    observed. 2m by default, as in many clouds."""
     max_nodes: Count = Field(default=0, examples=[0, 20])
     """Nodes above their groups' minimum that may exist only for slack; 0: no limit. 0 by default: the amount of slack is limit
     enough."""
