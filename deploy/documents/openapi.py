@@ -314,9 +314,6 @@ def ops_document(examples: Path) -> Json:
     for path in ("/readyz", "/healthz"):
         waiting = {"text/plain": {"schema": {"type": "string"}}}
         answers[path]["503"] = {"description": "What has not been listed once.", "content": waiting}
-    # FastAPI describes every model as application/json; this answer is a JSON line for each pod.
-    placed = document["paths"]["/simulate/placement"]["post"]["responses"]["200"]
-    placed["content"] = {"application/x-ndjson": placed["content"][_JSON]}
     add_examples(document, examples)
     return document
 

@@ -16,6 +16,7 @@ from slackwater.fit.feasible_nodes import feasible
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.bench.options import BenchFailed, Options, WriteFrame
 from tests.bench.report import Goal, Measurement, Report
+from tests.support.answers import json_of
 from tests.support.devices import (
     DRIVER,
     Obj,
@@ -90,7 +91,7 @@ def _users(count: int, *asks: Obj, constraints: tuple[Obj, ...] = ()) -> Iterato
 
 def _placed(cluster: Cluster, claims: int) -> float:
     began = time.perf_counter()
-    placed = sum(line["node"] is not None for line in placement_lines(cluster, sequential=True))
+    placed = sum(line["node"] is not None for line in map(json_of, placement_lines(cluster, sequential=True)))
     took = time.perf_counter() - began
     if placed != claims:
         raise BenchFailed(f"{NAME}: placed {placed} of {claims} claims")

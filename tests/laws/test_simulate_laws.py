@@ -24,6 +24,7 @@ from slackwater.model.ids import UnixTime
 from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, ScaleUpRules
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
+from tests.support.answers import json_of
 from tests.support.builders import whole_cluster
 from tests.support.seeds import examples
 
@@ -91,7 +92,7 @@ def a_cluster(index: int, *, plain_below: int | None = None) -> Cluster:
 @cache
 def simulated(index: int) -> tuple[Obj, Obj]:
     """What both commands answer about a cluster."""
-    return scale_up_answer(a_cluster(index), SETTINGS), scale_down_answer(a_cluster(index), SETTINGS)
+    return json_of(scale_up_answer(a_cluster(index), SETTINGS)), json_of(scale_down_answer(a_cluster(index), SETTINGS))
 
 
 def removable(answer: Obj) -> set[str]:
@@ -173,7 +174,7 @@ def test_expendable_pods_without_rules_take_no_room_from_pods_that_preempt(cutof
     for index in range(CLUSTERS // 5):
         cluster = a_cluster(index, plain_below=cutoff)
         without = replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.priority >= cutoff))
-        assert found(scale_up_answer(cluster, settings)) == found(scale_up_answer(without, settings)), index
+        assert found(json_of(scale_up_answer(cluster, settings))) == found(json_of(scale_up_answer(without, settings))), index
         (plans, scale_down), (want_plans, want_shrink) = (the_loops_plans(each, settings) for each in (cluster, without))
         assert [scale_up.count for scale_up in plans.scale_up.scale_ups] == [
             scale_up.count for scale_up in want_plans.scale_up.scale_ups

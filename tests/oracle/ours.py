@@ -1,6 +1,5 @@
 """Our side: what `slackwater simulate placement` prints, called in this process."""
 
-import functools
 from collections.abc import Callable, Iterable
 
 from slackwater.app import offline
@@ -8,6 +7,7 @@ from slackwater.app.offline.version import NO_REQUEST, VersionRequest
 from tests.oracle.campaign import Ours
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Line, Mode
+from tests.support.answers import json_of
 
 
 def side(mode: Mode, request: VersionRequest = NO_REQUEST) -> Ours:
@@ -22,8 +22,8 @@ def side(mode: Mode, request: VersionRequest = NO_REQUEST) -> Ours:
 def _answers(mode: Mode) -> Callable[[offline.Cluster], Iterable[Line]]:
     match mode:
         case "placement":
-            return offline.placement_lines
+            return lambda cluster: map(json_of, offline.placement_lines(cluster))
         case "sequential":
-            return functools.partial(offline.placement_lines, sequential=True)
+            return lambda cluster: map(json_of, offline.placement_lines(cluster, sequential=True))
         case "scores":
             return offline.score_lines

@@ -15,6 +15,7 @@ from slackwater.app.scheduler_config.scoring import read_score_profile
 from slackwater.app.settings import Settings
 from tests.oracle.campaign import run
 from tests.oracle.real import Line
+from tests.support.answers import json_of
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -109,7 +110,7 @@ def _judged(cluster: Any, config: Path) -> Iterable[Line]:
     settings = Settings.model_validate({"extender": {"scheduler_config": str(config)}})
     (profile,) = filter_profiles_of(settings).values()
     read = read_cluster(cluster)
-    return placement_lines(with_profiles(read, {pod.kind.scheduler_name: profile for pod in read.pods}))
+    return map(json_of, placement_lines(with_profiles(read, {pod.kind.scheduler_name: profile for pod in read.pods})))
 
 
 @pytest.mark.parametrize("name", _FILTERS)

@@ -7,6 +7,7 @@ from slackwater.app.offline import placement_lines
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from tests.support.answers import json_of
 
 Obj = dict[str, Any]
 DRIVER: Final = "gpu.example.com"
@@ -122,7 +123,7 @@ def cluster_of(*items: Obj, version: str | None = None, **gates: bool) -> Cluste
 
 def judged(*items: Obj) -> list[Obj]:
     """The lines of `simulate placement` for a cluster of these objects."""
-    return list(placement_lines(cluster_of(*items)))
+    return list(map(json_of, placement_lines(cluster_of(*items))))
 
 
 def fitting(*items: Obj) -> list[str]:
@@ -134,5 +135,5 @@ def fitting(*items: Obj) -> list[str]:
 
 def in_turn(*items: Obj) -> list[tuple[str | None, list[str]]]:
     """The node and the devices (pool/device) of each pending pod, placed one after another."""
-    lines = placement_lines(cluster_of(*items), sequential=True)
+    lines = map(json_of, placement_lines(cluster_of(*items), sequential=True))
     return [(line["node"], [each["device"].partition("/")[2] for each in line.get("devices", ())]) for line in lines]

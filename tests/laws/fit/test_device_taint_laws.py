@@ -10,6 +10,7 @@ from slackwater.app.offline import placement_lines
 from slackwater.app.offline.cluster import read_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from tests.support.answers import json_of
 from tests.support.devices import Obj, ask, claim_body, class_body, device, devices_of, node_body, pod_body, slice_body
 
 _RULES = VersionRequest(version=KubernetesVersion.parse("1.37"))
@@ -76,7 +77,7 @@ def written_in(published: list[Obj], drawn: list[tuple[Obj | None, Obj]]) -> lis
 def lines(items: list[Obj]) -> list[Obj]:
     """Verdicts and devices, the pods placed in turn; not the notes, which name kinds that a file lacks."""
     found = read_cluster({"apiVersion": "v1", "kind": "List", "items": items}, request=_RULES)
-    return [{**line, "skipped": None} for line in placement_lines(found, sequential=True)]
+    return [{**line, "skipped": None} for line in map(json_of, placement_lines(found, sequential=True))]
 
 
 @settings(max_examples=100, deadline=None)

@@ -17,6 +17,7 @@ from slackwater.app.settings import Settings, loads
 from tests.oracle.drains.clusters import asks_budgets, budgets_of, guards, healthy, pods_of
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Real
+from tests.support.answers import json_of
 
 _HEADER: Final = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
 
@@ -64,7 +65,8 @@ def named(pod: Obj) -> str:
 
 
 def answer_of(cluster: Obj, settings: Settings) -> Obj:
-    return scale_down_answer(read_cluster(cluster), settings)
+    answer: Obj = json_of(scale_down_answer(read_cluster(cluster), settings))
+    return answer
 
 
 def steps_of(answer: Obj) -> list[Obj]:

@@ -82,9 +82,9 @@ def test_the_pods_of_a_node_move_with_new_devices_or_the_node_stays() -> None:
     claim = claim_body("of-p", devices_of(ask(1)), "n0/gpu-0", node="n0", users=["uid-p"])
     pods = (pod_body("p", "of-p", on="n0"), claim, pod_body("keeps", on="n1"))
     nodes = (node_body("n0", group="gpu"), node_body("n1", group="gpu"))
-    there = scale_down_answer(cluster_of(*nodes, gpus("n0", 2), gpus("n1", 1), class_body(), *pods), settings())
+    there = json_of(scale_down_answer(cluster_of(*nodes, gpus("n0", 2), gpus("n1", 1), class_body(), *pods), settings()))
     assert [(each["node"], each["destinations"]) for each in there["removable"]] == [("n0", {"default/p": "n1"})]
-    nowhere = scale_down_answer(cluster_of(*nodes, gpus("n0", 2), class_body(), *pods), settings())
+    nowhere = json_of(scale_down_answer(cluster_of(*nodes, gpus("n0", 2), class_body(), *pods), settings()))
     assert nowhere["removable"] == []
     (kept,) = (each for each in nowhere["kept"] if each["node"] == "n0")
     assert (kept["reason"], kept["detail"]) == ("NoPlaceToMovePods", "1 cannot allocate all claims")
@@ -94,7 +94,7 @@ def test_a_shared_claim_keeps_its_devices_while_one_of_its_pods_stays() -> None:
     claim = claim_body("shared", devices_of(ask(1)), "n0/gpu-0", node="n0", users=["uid-p", "uid-elsewhere"])
     nodes = (node_body("n0", group="gpu"), node_body("n1", group="gpu"))
     pods = (pod_body("p", "shared", on="n0"), claim, pod_body("keeps", on="n1"))
-    answer = scale_down_answer(cluster_of(*nodes, gpus("n0", 2), gpus("n1", 1), class_body(), *pods), settings())
+    answer = json_of(scale_down_answer(cluster_of(*nodes, gpus("n0", 2), gpus("n1", 1), class_body(), *pods), settings()))
     (kept,) = (each for each in answer["kept"] if each["node"] == "n0")
     assert (kept["reason"], kept["detail"]) == ("NoPlaceToMovePods", "1 resourceclaim not available on the node")
 

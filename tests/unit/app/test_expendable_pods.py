@@ -9,6 +9,7 @@ from slackwater.app.offline.explain import explain_offline
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
+from tests.support.answers import json_of
 from tests.support.devices import node_body, pod_body
 
 Obj = dict[str, Any]
@@ -37,7 +38,7 @@ def filler(on: str = "n0", cpu: str = "3500m", **more: Any) -> Obj:
 
 def planned(found: Cluster) -> tuple[int, list[str], list[str]]:
     """New nodes, pods that fit already, pods that no group helps."""
-    answer = scale_up_answer(found, Settings())
+    answer = json_of(scale_up_answer(found, Settings()))
     return (
         sum(group["newNodes"] for group in answer["groups"]),
         [entry["pod"] for entry in answer["schedulable"]],
@@ -79,7 +80,7 @@ def test_no_eviction_relies_on_room_that_the_pod_may_not_take() -> None:
     there = (filler("n0", "1"), a_pod("steady", "2500m", on="n0"))
     for policy, want in (("Never", []), ("PreemptLowerPriority", ["n1"])):
         found = cluster(*there, a_pod("small", "1", on="n1", preemptionPolicy=policy), nodes=2)
-        assert [entry["node"] for entry in scale_down_answer(found, Settings())["removable"]] == want
+        assert [entry["node"] for entry in json_of(scale_down_answer(found, Settings()))["removable"]] == want
 
 
 def test_slack_that_an_expendable_pod_asks_for_is_planned_by_its_own_rules() -> None:
@@ -93,4 +94,4 @@ def test_slack_that_an_expendable_pod_asks_for_is_planned_by_its_own_rules() -> 
     ]
     annotations = {"slackwater.dev/slack": "1"}
     found = cluster(filler(topologySpreadConstraints=spread, annotations=annotations), a_pod("p", "3"))
-    assert "failures" not in scale_up_answer(found, Settings())
+    assert "failures" not in json_of(scale_up_answer(found, Settings()))

@@ -16,6 +16,7 @@ from slackwater.model.pod_constraints import KindInterner
 from slackwater.runtime.autoscaler.planning import ScaleUpRules
 from slackwater.runtime.autoscaler.scaleup_planning import _demand
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.answers import json_of
 from tests.support.builders import whole_cluster
 from tests.support.manifests import Obj, node_labels, node_manifest
 
@@ -61,7 +62,9 @@ def a_node(name: str, cpu: str = "4") -> Obj:
 @pytest.mark.parametrize("how", _GROWING)
 def test_a_pod_that_grows_without_requests_gets_a_node_and_counts_by_what_it_uses(how: str) -> None:
     full = [a_node("n1"), a_pod("r1", how, on="n1"), a_pod("r2", how, on="n1")]
-    answer = scale_up_answer(cluster_of(*full, a_pod("a", how), a_pod("b", how), a_pod("c", how)), _SETTINGS, accounting=True)
+    answer = json_of(
+        scale_up_answer(cluster_of(*full, a_pod("a", how), a_pod("b", how), a_pod("c", how)), _SETTINGS, accounting=True)
+    )
     assert [(group["name"], group["newNodes"], len(group["pods"])) for group in answer["groups"]] == [("vms", 2, 3)]
     assert answer["unhelpable"] == []
 
@@ -71,7 +74,7 @@ def test_a_node_with_a_pod_that_grows_without_requests_can_go(how: str) -> None:
     nodes = [a_node(name, cpu="16") for name in ("n1", "n2")]
     stays = a_pod("stays", None, on="n1")
     stays["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    answer = scale_down_answer(cluster_of(*nodes, stays, a_pod("mine", how, on="n2")), _SETTINGS, accounting=True)
+    answer = json_of(scale_down_answer(cluster_of(*nodes, stays, a_pod("mine", how, on="n2")), _SETTINGS, accounting=True))
     assert [(one["node"], one["destinations"]) for one in answer["removable"]] == [("n2", {"shop/mine": "n1"})], answer["kept"]
 
 

@@ -31,7 +31,7 @@ def cluster_of(*items: Obj) -> Cluster:
 
 
 def kept(cluster: Cluster) -> dict[str, str]:
-    return {one["node"]: one["detail"] for one in scale_down_answer(cluster, Settings())["kept"]}
+    return {one["node"]: one["detail"] for one in json_of(scale_down_answer(cluster, Settings()))["kept"]}
 
 
 def state_of(cluster: Cluster, node: str) -> tuple[str, list[str]]:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from slackwater.app.offline import ClusterError, placement_lines, read_cluster
 from slackwater.cli.main import main
 from slackwater_protocol.names import GATE
+from tests.support.answers import json_of
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
@@ -294,7 +295,7 @@ def test_whatever_is_odd_in_a_file_there_is_an_answer_or_a_clear_error(place: tu
         part = part[step]
     part[place[-1]] = odd
     with suppress(ClusterError):
-        for line in placement_lines(read_cluster(changed)):
+        for line in map(json_of, placement_lines(read_cluster(changed))):
             assert line.keys() == {"pod", "feasible", "rejected"}
 
 

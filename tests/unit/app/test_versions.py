@@ -12,6 +12,7 @@ from slackwater.app.offline.files import load_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.cli.main import main
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from tests.support.answers import json_of
 from tests.support.manifests import Obj, node_manifest
 
 _CSI = "csi.example.com"
@@ -38,7 +39,7 @@ def cluster(version: str, objects: list[Obj], gates: Mapping[str, bool] | None =
 
 def refusals(version: str, *objects: Obj, gates: Mapping[str, bool] | None = None) -> dict[str, tuple[str, list[str]]]:
     """The plug-in and the reasons of each node that is refused for the only pending pod."""
-    [line] = placement_lines(cluster(version, list(objects), gates))
+    [line] = map(json_of, placement_lines(cluster(version, list(objects), gates)))
     return {node: (verdict["plugin"], verdict["reasons"]) for node, verdict in line["rejected"].items()}
 
 

@@ -14,6 +14,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from tests.support.answers import json_of
 from tests.support.builders import a_pod
 from tests.support.devices import node_body, pod_body
 from tests.support.scalingup import a_group, a_template, demand_of, grown, planned
@@ -61,7 +62,7 @@ def test_an_answer_that_would_be_too_long_names_the_pod_with_the_same_reasons() 
     nodes = [node_body(f"n{number}", group=f"g{number}") for number in range(200)]
     pods = [pod_body(f"p{number:04}", requests={"cpu": f"{1000 + number}"}) for number in range(1100)]
     cluster = read_cluster({"apiVersion": "v1", "kind": "List", "items": [*nodes, *pods]})
-    entries = scale_up_answer(cluster, Settings())["unhelpable"]
+    entries = json_of(scale_up_answer(cluster, Settings()))["unhelpable"]
     whole = [entry for entry in entries if "sameAs" not in entry]
     assert (len(entries), len(whole), {len(entry["groups"]) for entry in whole}) == (1100, 1000, {200})
     assert {entry["sameAs"] for entry in entries if "sameAs" in entry} == {"default/p0000"}

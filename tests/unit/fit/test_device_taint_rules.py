@@ -37,7 +37,8 @@ def cluster(*items: Obj, version: str = "1.37", **gates: bool) -> Cluster:
 
 def line_of(found: Cluster) -> Obj:
     (line,) = placement_lines(found)
-    return line
+    answer: Obj = json_of(line)
+    return answer
 
 
 def two_nodes(*rules: Obj, claim: Obj | None = None) -> tuple[Obj, ...]:

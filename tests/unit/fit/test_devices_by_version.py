@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from slackwater.app.offline import placement_lines, score_lines
+from tests.support.answers import json_of
 from tests.support.devices import (
     DRIVER,
     Obj,
@@ -26,7 +27,7 @@ _SHORT = "cannot allocate all claims"
 
 def verdict(version: str, *items: Obj, **gates: bool) -> str:
     """What is said of the only pending pod on node a: "feasible", the reason, or why kube-scheduler gives the pod up."""
-    (line,) = placement_lines(cluster_of(*items, version=version, **gates))
+    (line,) = map(json_of, placement_lines(cluster_of(*items, version=version, **gates)))
     if line.get("failed"):
         return "failed"
     return "feasible" if "a" in line["feasible"] else str(line["rejected"]["a"]["reasons"][0])

@@ -71,11 +71,11 @@ def cluster_of(profiles: Profiles, *items: Obj) -> Cluster:
 
 
 def placed(profiles: Profiles, *items: Obj) -> dict[str, list[str]]:
-    return {line["pod"]: line["feasible"] for line in placement_lines(cluster_of(profiles, *items))}
+    return {line["pod"]: line["feasible"] for line in map(json_of, placement_lines(cluster_of(profiles, *items)))}
 
 
 def grown(profiles: Profiles, *items: Obj) -> tuple[dict[str, int], list[str]]:
-    answer = scale_up_answer(cluster_of(profiles, *items), _SETTINGS)
+    answer = json_of(scale_up_answer(cluster_of(profiles, *items), _SETTINGS))
     new = {group["name"]: group["newNodes"] for group in answer["groups"] if group["newNodes"]}
     return new, [unhelpable["pod"] for unhelpable in answer["unhelpable"]]
 
@@ -109,14 +109,14 @@ def test_an_added_affinity_holds_for_placement_growth_and_removal() -> None:
     nodes = [a_node("a0", "a"), a_node("b0", "b")]
     pods = [a_pod("m"), a_pod("o", scheduler="other")]
     assert placed(_POOL_B, *nodes, *pods) == {"shop/m": ["b0"], "shop/o": ["a0", "b0"]}
-    (line,) = [each for each in placement_lines(cluster_of(_POOL_B, *nodes, *pods)) if each["pod"] == "shop/m"]
+    (line,) = [each for each in map(json_of, placement_lines(cluster_of(_POOL_B, *nodes, *pods))) if each["pod"] == "shop/m"]
     assert line["rejected"]["a0"] == {
         "plugin": "NodeAffinity",
         "reasons": ["node(s) didn't match scheduler-enforced node affinity"],
         "code": "UnschedulableAndUnresolvable",
     }
     assert grown(_POOL_B, *nodes, a_pod("full", on="b0", cpu="4"), *pods) == ({"b": 1}, [])
-    answer = scale_down_answer(cluster_of(_POOL_B, *nodes, a_pod("m", on="b0")), _SETTINGS)
+    answer = json_of(scale_down_answer(cluster_of(_POOL_B, *nodes, a_pod("m", on="b0")), _SETTINGS))
     assert {one["node"]: one["reason"] for one in answer["kept"]} == {"b0": "NoPlaceToMovePods"}
 
 
@@ -161,13 +161,13 @@ def test_pods_with_constraints_of_their_own_or_without_a_selector_are_not_spread
 
 def test_a_node_stays_whose_pod_has_to_stay_in_its_zone() -> None:
     nodes = [a_node("a0", "a"), a_node("b0", "b"), a_pod("r0", on="a0"), a_pod("r1", on="b0")]
-    assert {one["reason"] for one in scale_down_answer(cluster_of(_SPREAD, *nodes, a_replica_set()), _SETTINGS)["kept"]} == {
-        "NoPlaceToMovePods"
-    }
+    assert {
+        one["reason"] for one in json_of(scale_down_answer(cluster_of(_SPREAD, *nodes, a_replica_set()), _SETTINGS))["kept"]
+    } == {"NoPlaceToMovePods"}
 
 
 def test_a_file_without_services_and_controllers_says_that_the_rule_was_skipped() -> None:
-    (line,) = placement_lines(cluster_of(_SPREAD, a_node("a0", "a"), a_pod("m")))
+    (line,) = map(json_of, placement_lines(cluster_of(_SPREAD, a_node("a0", "a"), a_pod("m"))))
     assert "PodTopologySpread (default constraints): no Service in the file" in line["skipped"]
 
 

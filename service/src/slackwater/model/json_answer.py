@@ -4,10 +4,11 @@ A field with a default is left out of the JSON where it has that default. A fiel
 there, and so is a field without a default. Fields of several words are camelCase in JSON.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 
@@ -24,12 +25,21 @@ def written(value: Any, name: str | None = None) -> Any:
 
 def schemas_of(answers: Iterable[type[JsonAnswer]]) -> dict[str, dict[str, Any]]:
     """The JSON schemas of the answers and their parts by class name, for the components of an OpenAPI document."""
+    classes = {each.__name__: each for each in _below(JsonAnswer)}
     _, schemas = msgspec.json.schema_components(answers, ref_template=_REFERENCE)
-    for schema in schemas.values():
+    for name, schema in schemas.items():
         schema.pop("title", None)
         if "description" in schema:
             schema["description"] = " ".join(schema["description"].split())
-        if "properties" in schema:
-            left_out = {name for name, part in schema["properties"].items() if part.pop("default", part) is not part}
-            schema["required"] = [name for name in schema["properties"] if name not in left_out]
+        if name in classes:
+            for part in schema["properties"].values():
+                part.pop("default", None)
+            written_fields = [field for field in structs.fields(classes[name]) if field.default is msgspec.NODEFAULT]
+            schema["required"] = [field.encode_name for field in written_fields]
     return schemas
+
+
+def _below(parent: type[JsonAnswer]) -> Iterator[type[JsonAnswer]]:
+    for each in parent.__subclasses__():
+        yield each
+        yield from _below(each)

@@ -34,6 +34,7 @@ from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
+from slackwater.ports.whatif_answers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
 from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
 from slackwater.runtime.dashboard.series import SeriesAnswer
@@ -81,7 +82,19 @@ def add_drains(app: FastAPI, cancel: Callable[[NodeName], CancelResult]) -> None
         return encoded(Cancelled(node=node))
 
 
-_ANSWERS: Final = (Refused, Cancelled, Status, State, SeriesAnswer, Story, Explanation, PastOfObject)
+_ANSWERS: Final = (
+    Refused,
+    Cancelled,
+    Status,
+    State,
+    SeriesAnswer,
+    Story,
+    Explanation,
+    PastOfObject,
+    PlacementLine,
+    ScaleDownAnswer,
+    ScaleUpAnswer,
+)
 
 
 def ops_app(

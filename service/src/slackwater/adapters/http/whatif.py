@@ -11,110 +11,13 @@ import anyio
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from slackwater.adapters.http.answers import JSON, described
 from slackwater.adapters.http.callers import check_caller
 from slackwater.ports.protocols import Question, Supposed, WhatIf, WhatIfRefused
-
-
-class Refusal(BaseModel):
-    """Why a node, or a new node of a group, rejects a pod; in kube-scheduler's words."""
-
-    plugin: str
-    reasons: list[str]
-    code: Annotated[str, Field(description="Unschedulable or UnschedulableAndUnresolvable.")]
-
-
-class GroupScaleUp(BaseModel):
-    """One group's part of a scale-up plan."""
-
-    name: str
-    newNodes: Annotated[int, Field(description="Before any cap on nodes in creation.")]
-    pods: Annotated[list[str], Field(description="As ns/name.")]
-
-
-class Placed(BaseModel):
-    """A pod that fits an existing or upcoming node."""
-
-    pod: str
-    node: str
-
-
-class Unhelpable(BaseModel):
-    """A pod that no group's new node would take."""
-
-    pod: str
-    groups: dict[str, Refusal]
-    sameAs: Annotated[
-        str | None, Field(description="The pod whose `groups` hold for this one too; only in answers that would be too long.")
-    ] = None
-
-
-class NotCounted(BaseModel):
-    """A pod for which no node is added now."""
-
-    pod: str
-    reason: str
-
-
-class PlanFailure(BaseModel):
-    """Pods, a node group or slack, left out of the plan because planning raised an error."""
-
-    about: str
-    error: str
-
-
-class ScaleUpAnswer(BaseModel):
-    """What `slackwater simulate scale-up -o json` prints."""
-
-    groups: list[GroupScaleUp]
-    schedulable: list[Placed]
-    unhelpable: list[Unhelpable]
-    notCounted: Annotated[list[NotCounted], Field(description="Left out where empty.")] = []
-    notLookedAt: Annotated[list[str], Field(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = []
-    failures: Annotated[list[PlanFailure], Field(description="What the plan was made without. Left out where empty.")] = []
-    skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
-    seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]
-
-
-class PlacementLine(BaseModel):
-    """The result for one pending pod: feasible and rejected nodes, or with `sequential` the chosen node."""
-
-    pod: str
-    feasible: Annotated[list[str], Field(description="Nodes that take it. Not there with `sequential`.")] = []
-    rejected: Annotated[dict[str, Refusal], Field(description="By node. Not there with `sequential`.")] = {}
-    node: Annotated[str | None, Field(description="With `sequential`: where it went, null where it fits nowhere.")] = None
-    skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
-
-
-class Removable(BaseModel):
-    """A node that can be removed, together with all other removable nodes of the answer."""
-
-    node: str
-    empty: Annotated[bool, Field(description="No pod has to move.")]
-    destinations: Annotated[dict[str, str], Field(description="Where each of its pods would live, by ns/name.")]
-    removalScore: Annotated[str, Field(description="What is won, in words.")]
-
-
-class Kept(BaseModel):
-    """A node that cannot be removed."""
-
-    node: str
-    reason: Annotated[str, Field(description="One of the closed list of docs/evacuation.md.")]
-    detail: str
-    blockedBy: Annotated[str | None, Field(description="The pod in the way, as ns/name.")]
-
-
-class ScaleDownAnswer(BaseModel):
-    """What `slackwater simulate scale-down -o json` prints."""
-
-    removable: list[Removable]
-    kept: list[Kept]
-    skipped: Annotated[list[str], Field(description="What could not be judged. Left out where empty.")] = []
-    seconds: Annotated[float, Field(description="From the copy of the snapshot to the plan.")]
-
+from slackwater.ports.whatif_answers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 
 #: Bytes; enough for ten thousand pods with all their fields.
 LARGEST_BODY: Final = 1 << 26
-_JSON: Final = "application/json"
 _LINES: Final = "application/x-ndjson"
 _BAD: Final = 400
 _TOO_LARGE: Final = 413
@@ -188,7 +91,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
             supposed = supposed_of(body)
             if supposed.sequential and question != "placement":
                 raise WhatIfRefused(f"sequential: got it for {question}, want it for placement alone")
-            return Response(await ask(question, supposed), media_type=_LINES if question == "placement" else _JSON)
+            return Response(await ask(question, supposed), media_type=_LINES if question == "placement" else JSON)
         except WhatIfRefused as refused:
             raise HTTPException(_NOT_NOW if refused.busy else _BAD, str(refused)) from refused
 
@@ -196,7 +99,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
         "/simulate/placement",
         summary="Where each pending pod could go, and why not elsewhere: one line of JSON for each",
         response_class=Response,
-        responses={**_ANSWERS, 200: {"model": PlacementLine, "description": "A line of JSON for each pod."}},
+        responses={**_ANSWERS, 200: described(PlacementLine, "A line of JSON for each pod.", _LINES)},
         openapi_extra=_body_schema(),
     )
     async def placement(request: Request) -> Response:
@@ -205,8 +108,8 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
     @app.post(
         "/simulate/scale-down",
         summary="Which nodes could go together now, and why the others stay",
-        response_model=ScaleDownAnswer,
-        responses=_ANSWERS,
+        response_class=Response,
+        responses={**_ANSWERS, 200: described(ScaleDownAnswer)},
         openapi_extra=_body_schema(),
     )
     async def scale_down(request: Request) -> Response:
@@ -215,8 +118,8 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
     @app.post(
         "/simulate/scale-up",
         summary="Which nodes would be added for the pending pods",
-        response_model=ScaleUpAnswer,
-        responses=_ANSWERS,
+        response_class=Response,
+        responses={**_ANSWERS, 200: described(ScaleUpAnswer)},
         openapi_extra=_body_schema(),
     )
     async def scale_up(request: Request) -> Response:

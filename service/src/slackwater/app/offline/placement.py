@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
 from slackwater.fit.binpacking import NOWHERE, place_pods
@@ -25,6 +25,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.model.scheduler_profile import SpreadSources
+from slackwater.ports.whatif_answers import PlacedDevice, PlacementLine, Rejection
 from slackwater.runtime.change_collector import as_counted
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -38,8 +39,8 @@ def placement_lines(
     accounting: bool = False,
     policy: NodePolicy | None = None,
     missing_requests: str = "reject",
-) -> Iterator[dict[str, Any]]:
-    """Yields one line, a JSON value, for each pending pod, in the order of the file. An ended pod is not pending.
+) -> Iterator[PlacementLine]:
+    """Yields one line for each pending pod, in the order of the file. An ended pod is not pending.
 
     A line has the feasible nodes, and why each other node is not feasible. With `sequential` it has one node only: each pod is
     placed on its first feasible node, in the order of the file, and takes room there from the pods after it. `skipped` lists
@@ -95,7 +96,7 @@ def _ledger(cluster: Cluster, policy: NodePolicy) -> NodeColumns:
     return ledger.columns
 
 
-def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[dict[str, Any]]:
+def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[Pod], kinds: Rows) -> Iterator[PlacementLine]:
     """Places each pod on its first feasible node; yields the lines. Pods that no scheduler tries take no room."""
     untried = [_untried(pod) for pod in pods]
     tried = np.flatnonzero([not why for why in untried])
@@ -103,17 +104,17 @@ def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[P
     failed = {at for left in placed.left if dict(left.reasons).get(Reason.DEVICES_FAILED) for at in left.pods}
     turn = 0
     for pod, kind, why in zip(pods, kinds.tolist(), untried, strict=True):
-        line: dict[str, Any] = {"pod": str(pod.key), "node": None}
         if why:
-            yield {**line, "untried": why}
+            yield PlacementLine(pod=str(pod.key), node=None, untried=why)
             continue
         row = int(placed.rows[turn])
-        line["node"] = None if row == NOWHERE else snapshot.facts.nodes[row].name
-        if turn in placed.claims:
-            line["devices"] = list(_device_lines(placed.claims[turn]))
-        if turn in failed:
-            line["failed"] = MEANINGS[Reason.DEVICES_FAILED].text
-        yield {**line, **_skipped(snapshot, KindId(kind), cluster)}
+        yield PlacementLine(
+            pod=str(pod.key),
+            node=None if row == NOWHERE else snapshot.facts.nodes[row].name,
+            devices=tuple(_devices(placed.claims[turn])) if turn in placed.claims else UNSET,
+            failed=MEANINGS[Reason.DEVICES_FAILED].text if turn in failed else "",
+            skipped=_skipped(snapshot, KindId(kind), cluster),
+        )
         turn += 1
 
 
@@ -125,11 +126,11 @@ def _untried(pod: Pod) -> str:
     return f"gated: {', '.join(gates)}" if gates else ""
 
 
-def _device_lines(claims: Sequence[ResourceClaim]) -> Iterator[dict[str, str]]:
+def _devices(claims: Sequence[ResourceClaim]) -> Iterator[PlacedDevice]:
     """The devices of a placed pod, in the order of its claims."""
     for claim in claims:
         for each in claim.allocation.devices if claim.allocation is not None else ():
-            yield {"claim": claim.name.partition(" of ")[0], "request": each.request, "device": str(each.device)}
+            yield PlacedDevice(claim=claim.name.partition(" of ")[0], request=each.request, device=str(each.device))
 
 
 class _Whole:
@@ -138,40 +139,37 @@ class _Whole:
     def __init__(self, snapshot: ClusterSnapshot, cluster: Cluster) -> None:
         self._snapshot = snapshot
         self._cluster = cluster
-        self._answers: dict[KindId, dict[str, Any]] = {}
+        self._answers: dict[KindId, PlacementLine] = {}
 
-    def line(self, pod: Pod, kind: KindId) -> dict[str, Any]:
+    def line(self, pod: Pod, kind: KindId) -> PlacementLine:
         if kind not in self._answers:
             self._answers[kind] = self._answer(kind)
-        return {"pod": str(pod.key), **self._answers[kind]}
+        return structs.replace(self._answers[kind], pod=str(pod.key))
 
-    def _answer(self, kind: KindId) -> dict[str, Any]:
+    def _answer(self, kind: KindId) -> PlacementLine:
         verdicts = feasible(self._snapshot, kind)
         names = [node.name for node in self._snapshot.facts.nodes]
-        answer: dict[str, Any] = {
-            "feasible": [names[row] for row in verdicts.rows.tolist()],
-            "rejected": {
+        gave_up = verdicts.refusal is not None and verdicts.refusal.reason is Reason.DEVICES_FAILED
+        return PlacementLine(
+            pod="",
+            feasible=[names[row] for row in verdicts.rows.tolist()],
+            rejected={
                 names[row]: self._rejection(kind, Row(row), Reason(code), verdicts)
                 for row, code in enumerate(verdicts.codes.tolist())
                 if code
             },
-        }
-        if verdicts.refusal is not None and verdicts.refusal.reason is Reason.DEVICES_FAILED:
-            answer["failed"] = verdicts.refusal.text
-        return {**answer, **_skipped(self._snapshot, kind, self._cluster)}
+            failed=verdicts.refusal.text if verdicts.refusal is not None and gave_up else "",
+            skipped=_skipped(self._snapshot, kind, self._cluster),
+        )
 
-    def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> dict[str, Any]:
+    def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> Rejection:
         meaning = MEANINGS[reason]
-        return {
-            "plugin": meaning.plugin,
-            "reasons": words(self._snapshot, kind, row, reason, verdicts.refusal),
-            "code": "Unschedulable" if meaning.resolvable else "UnschedulableAndUnresolvable",
-        }
+        reasons = words(self._snapshot, kind, row, reason, verdicts.refusal)
+        return Rejection.of(meaning.plugin, reasons, resolvable=meaning.resolvable)
 
 
-def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> dict[str, list[str]]:
-    found = skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored)
-    return {"skipped": found} if found else {}
+def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> tuple[str, ...]:
+    return tuple(skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored))
 
 
 def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | None = None) -> Iterator[dict[str, Any]]:

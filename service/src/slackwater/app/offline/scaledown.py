@@ -1,19 +1,17 @@
 """Answers `slackwater simulate scale-down`: which nodes could be removed together now, and where their pods would move.
 
-In: a `Cluster` and settings. Out: the plan of `controllers.scaledown` as one JSON value. The plan has no history, so timers,
+In: a `Cluster` and settings. Out: the plan of `controllers.scaledown`. The plan has no history, so timers,
 cool-downs and limits on parallel removals do not apply. Pending pods that fit take room where `simulate scale-up` places them.
 """
 
 import time
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import planned_growth, removal_groups
 from slackwater.app.policies import scale_down_policy_of
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
+from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
@@ -22,16 +20,17 @@ from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
+from slackwater.ports.whatif_answers import Kept, RemovableNode, ScaleDownAnswer
 from slackwater.runtime.autoscaler.scaledown_planning import running_there, settled
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of
 
 
-def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> dict[str, Any]:
-    """Plans a scale-down and returns the answer as a JSON value; docs/simulate.md describes its shape.
+def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> ScaleDownAnswer:
+    """Plans a scale-down and returns the answer; docs/simulate.md describes its shape.
 
-    `seconds` is the time from the decoded objects to the plan. Each removable node has a `removalScore`. `skipped` lists rules
+    `seconds` is the time from the decoded objects to the plan. Each removable node has a `removal_score`. `skipped` lists rules
     that could not be judged.
     """
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
@@ -60,7 +59,14 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
         plan = plan_scale_down(ScaleDownState(), planning_input, policy, now=now, stop=stop)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
-    return {**_answer(plan, waiting, cluster), "seconds": round(took, 6), **_skipped(snapshot, cluster, budgets)}
+    place = {node.name: at for at, node in enumerate(cluster.nodes)}
+    kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
+    return ScaleDownAnswer(
+        removable=[_removable(found) for found in plan.removable],
+        kept=[_kept(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
+        skipped=_skipped(snapshot, cluster, budgets),
+        seconds=round(took, 6),
+    )
 
 
 def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
@@ -78,33 +84,25 @@ def _waits(node: NodeName, pod: Pod) -> KeptNode:
     return KeptNode(node=node, unremovable_reason=UnremovableReason.AWAITS_COMPLETION, blocked_by=pod.key)
 
 
-def _answer(plan: ScaleDownPlan, waiting: Sequence[KeptNode], cluster: Cluster) -> dict[str, Any]:
-    """The answer: removable nodes in the order in which they can be removed, all others in the order of the file."""
-    place = {node.name: at for at, node in enumerate(cluster.nodes)}
-    kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
-    stay = sorted(kept.values(), key=lambda kept: place[kept.node])
-    return {"removable": [_removable(found) for found in plan.removable], "kept": [_kept(one) for one in stay]}
+def _removable(found: Removable) -> RemovableNode:
+    return RemovableNode(
+        node=found.node,
+        empty=found.empty,
+        destinations={str(pod.key): to for pod, to in found.moves},
+        removal_score=found.removal_score.words(),
+    )
 
 
-def _removable(found: Removable) -> dict[str, Any]:
-    return {
-        "node": found.node,
-        "empty": found.empty,
-        "destinations": {str(pod.key): to for pod, to in found.moves},
-        "removalScore": found.removal_score.words(),
-    }
+def _kept(kept: KeptNode) -> Kept:
+    return Kept(
+        node=kept.node,
+        reason=str(kept.unremovable_reason),
+        detail=kept.detail or UNREMOVABLE_TEXTS[kept.unremovable_reason],
+        blocked_by=None if kept.blocked_by is None else str(kept.blocked_by),
+    )
 
 
-def _kept(kept: KeptNode) -> dict[str, Any]:
-    return {
-        "node": kept.node,
-        "reason": str(kept.unremovable_reason),
-        "detail": kept.detail or UNREMOVABLE_TEXTS[kept.unremovable_reason],
-        "blockedBy": None if kept.blocked_by is None else str(kept.blocked_by),
-    }
-
-
-def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> Mapping[str, list[str]]:
+def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> tuple[str, ...]:
     kinds = (snapshot.of(KindId(kind)) for kind in range(len(snapshot.kinds)))
     notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored)]
     notes += [
@@ -113,4 +111,4 @@ def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudget
     ]
     if budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
-    return {"skipped": list(dict.fromkeys(notes))} if notes else {}
+    return tuple(dict.fromkeys(notes))

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from slackwater.app.settings import Settings, SettingsError
 from slackwater.app.whatif.replica_cluster import GroupRegistryView, cluster_of
 from slackwater.app.whatif.suppose import configured, regrouped, suppose
 from slackwater.model.ids import Instant
+from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.objects import Pod
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -55,7 +56,7 @@ class WhatIfQuestion:
             raise WhatIfRefused(str(error)) from error
 
 
-def _placement(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[Mapping[str, Any]]:
+def _placement(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[JsonAnswer]:
     policy = policy_of(settings)
     return placement_lines(
         cluster,
@@ -66,15 +67,15 @@ def _placement(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iter
     )
 
 
-def _scale_up(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[Mapping[str, Any]]:
+def _scale_up(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[JsonAnswer]:
     yield scale_up_answer(cluster, settings, accounting=supposed.accounting)
 
 
-def _scale_down(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[Mapping[str, Any]]:
+def _scale_down(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[JsonAnswer]:
     yield scale_down_answer(cluster, settings, accounting=supposed.accounting)
 
 
-_ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterable[Mapping[str, Any]]]]] = {
+_ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterable[JsonAnswer]]]] = {
     "placement": _placement,
     "scale-up": _scale_up,
     "scale-down": _scale_down,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.cli.commands.output import columns
-from slackwater.cli.commands.simulate_common import Answers, add_group_label, add_options, not_judged, report
+from slackwater.cli.commands.simulate_common import Planned, add_group_label, add_options, not_judged, report
 
 if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
@@ -49,7 +49,7 @@ def add_scale_down(what: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run_scale_down(args: argparse.Namespace) -> int:
     from slackwater.app.offline.scaledown import scale_down_answer
 
-    def plan(cluster: "Cluster", settings: "Settings") -> Answers:
+    def plan(cluster: "Cluster", settings: "Settings") -> Planned:
         return [scale_down_answer(cluster, settings, accounting=args.accounting)]
 
     return report(args, plan, lambda found: _table(*found), "scale-down")

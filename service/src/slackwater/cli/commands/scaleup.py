@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.cli.commands.output import columns
 from slackwater.cli.commands.simulate_common import (
     NOTHING_PENDING,
-    Answers,
+    Planned,
     add_group_label,
     add_options,
     merged,
@@ -57,7 +57,7 @@ def add_scale_up(what: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def run_scale_up(args: argparse.Namespace) -> int:
     from slackwater.app.offline.scaleup import scale_up_answer
 
-    def plan(cluster: "Cluster", settings: "Settings") -> Answers:
+    def plan(cluster: "Cluster", settings: "Settings") -> Planned:
         return [scale_up_answer(cluster, settings, accounting=args.accounting)]
 
     return report(args, plan, lambda found: _table(*found), "scale-up")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.cli.commands.output import columns
 from slackwater.cli.commands.scaledown import add_scale_down
 from slackwater.cli.commands.scaleup import add_scale_up
-from slackwater.cli.commands.simulate_common import NOTHING_PENDING, Answers, add_options, merged, not_judged, report
+from slackwater.cli.commands.simulate_common import NOTHING_PENDING, Answers, Planned, add_options, merged, not_judged, report
 
 if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
@@ -69,7 +69,7 @@ def run_placement(args: argparse.Namespace) -> int:
     from slackwater.app.offline import placement_lines
     from slackwater.app.policies import policy_of
 
-    def lines(cluster: "Cluster", settings: "Settings") -> Answers:
+    def lines(cluster: "Cluster", settings: "Settings") -> Planned:
         policy = policy_of(settings)
         return placement_lines(
             cluster,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
     from slackwater.app.offline.version import VersionRequest
     from slackwater.app.settings import Settings
+    from slackwater.model.json_answer import JsonAnswer
     from slackwater.ports.protocols import Question
 
 #: The most labels that an error names.
@@ -105,6 +106,7 @@ def _document(path: str) -> dict[str, Any]:
 
 
 Answers = Iterable[Mapping[str, Any]]
+Planned = Iterable["JsonAnswer"]
 
 
 def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
@@ -194,7 +196,7 @@ def source_name(args: argparse.Namespace) -> str:
 
 def report(
     args: argparse.Namespace,
-    answer: Callable[["Cluster", "Settings"], Answers],
+    answer: Callable[["Cluster", "Settings"], Planned],
     table: Callable[[Answers], Iterator[str]],
     question: "Question",
 ) -> int:
@@ -207,13 +209,15 @@ def report(
         reply = list(answered_live(args, question))
         _write(_json(reply) if as_json(args) else table(reply), Progress(None))
         return 0
+    from msgspec import to_builtins
+
     from slackwater.app.offline import ClusterError
 
     settings = simulated_settings(args.config)
     try:
         with shown() as progress:
             found = _planned(args, settings, answer, question, progress)
-            _write(_json(found) if as_json(args) else table(found), progress)
+            _write(_json(found) if as_json(args) else table(map(to_builtins, found)), progress)
     except ClusterError as err:
         raise CommandFailed([f"{source_name(args)}: {err}"]) from err
     return 0
@@ -222,10 +226,10 @@ def report(
 def _planned(
     args: argparse.Namespace,
     settings: "Settings",
-    answer: Callable[["Cluster", "Settings"], Answers],
+    answer: Callable[["Cluster", "Settings"], Planned],
     question: "Question",
     progress: Progress,
-) -> Answers:
+) -> Planned:
     cluster = read_source(args, progress, settings)
     cluster, settings = supposed(args, cluster, carried(args, cluster, settings))
     cluster = by_profiles(grouped(args, cluster), settings)
@@ -353,7 +357,7 @@ def not_judged(answers: Answers) -> Iterator[str]:
         yield f"not judged: {note}"
 
 
-def _json(answers: Answers) -> Iterator[str]:
+def _json(answers: Iterable[object]) -> Iterator[str]:
     import msgspec
 
     return (msgspec.json.encode(answer).decode() for answer in answers)

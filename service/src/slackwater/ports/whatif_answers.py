@@ -1,0 +1,127 @@
+"""What `slackwater simulate` and `POST /simulate/...` answer."""
+
+from collections.abc import Mapping
+from typing import Annotated, Self
+
+from msgspec import UNSET, Meta, UnsetType
+
+from slackwater.model.json_answer import JsonAnswer
+from slackwater.model.nodegroups import GroupName
+
+
+class Rejection(JsonAnswer, frozen=True, kw_only=True):
+    """Why a node, or a new node of a group, rejects a pod; in kube-scheduler's words."""
+
+    plugin: str
+    reasons: list[str]
+    code: Annotated[str, Meta(description="Unschedulable or UnschedulableAndUnresolvable.")]
+
+    @classmethod
+    def of(cls, plugin: str, reasons: list[str], *, resolvable: bool) -> Self:
+        code = "Unschedulable" if resolvable else "UnschedulableAndUnresolvable"
+        return cls(plugin=plugin, reasons=reasons, code=code)
+
+
+class GroupScaleUp(JsonAnswer, frozen=True, kw_only=True):
+    """One group's part of a scale-up plan."""
+
+    name: str
+    new_nodes: Annotated[int, Meta(description="Before any cap on nodes in creation.")]
+    pods: Annotated[list[str], Meta(description="As ns/name.")]
+
+
+class Placed(JsonAnswer, frozen=True, kw_only=True):
+    """A pod that fits an existing or upcoming node."""
+
+    pod: str
+    node: str
+
+
+class UnhelpablePod(JsonAnswer, frozen=True, kw_only=True):
+    """A pod that no group's new node would take."""
+
+    pod: str
+    groups: Mapping[GroupName, Rejection]
+    same_as: Annotated[
+        str | None, Meta(description="The pod whose `groups` hold for this one too; only in answers that would be too long.")
+    ] = None
+
+
+class NotCounted(JsonAnswer, frozen=True, kw_only=True):
+    """A pod for which no node is added now."""
+
+    pod: str
+    reason: str
+
+
+class FailedPart(JsonAnswer, frozen=True, kw_only=True):
+    """Pods, a node group or slack, left out of the plan because planning raised an error."""
+
+    about: str
+    error: str
+
+
+class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """What `slackwater simulate scale-up -o json` prints."""
+
+    groups: list[GroupScaleUp]
+    schedulable: list[Placed]
+    unhelpable: list[UnhelpablePod]
+    not_counted: Annotated[tuple[NotCounted, ...], Meta(description="Left out where empty.")] = ()
+    not_looked_at: Annotated[tuple[str, ...], Meta(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = ()
+    failures: Annotated[tuple[FailedPart, ...], Meta(description="What the plan was made without. Left out where empty.")] = ()
+    skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+    seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
+
+
+class PlacedDevice(JsonAnswer, frozen=True, kw_only=True):
+    """A device that a placed pod gets."""
+
+    claim: str
+    request: str
+    device: str
+
+
+class PlacementLine(JsonAnswer, frozen=True, kw_only=True):
+    """The result for one pending pod: feasible and rejected nodes, or with `sequential` the chosen node."""
+
+    pod: str
+    feasible: Annotated[list[str] | UnsetType, Meta(description="Nodes that take it. Not there with `sequential`.")] = UNSET
+    rejected: Annotated[Mapping[str, Rejection] | UnsetType, Meta(description="By node. Not there with `sequential`.")] = UNSET
+    node: Annotated[
+        str | UnsetType | None, Meta(description="With `sequential`: where it went, null where it fits nowhere.")
+    ] = UNSET
+    untried: Annotated[str, Meta(description="With `sequential`: why no scheduler tries it. Left out where one does.")] = ""
+    devices: Annotated[
+        tuple[PlacedDevice, ...] | UnsetType,
+        Meta(description="With `sequential`: in the order of its claims. Not there without."),
+    ] = UNSET
+    failed: Annotated[str, Meta(description="The search for devices was given up. Left out where it was not.")] = ""
+    skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+
+
+class RemovableNode(JsonAnswer, frozen=True, kw_only=True):
+    """A node that can be removed, together with all other removable nodes of the answer."""
+
+    node: str
+    empty: Annotated[bool, Meta(description="No pod has to move.")]
+    destinations: Annotated[Mapping[str, str], Meta(description="Where each of its pods would live, by ns/name.")]
+    removal_score: Annotated[str, Meta(description="What is won, in words.")]
+
+
+class Kept(JsonAnswer, frozen=True, kw_only=True):
+    """A node that cannot be removed."""
+
+    node: str
+    reason: Annotated[str, Meta(description="One of the closed list of docs/evacuation.md.")]
+    detail: str
+    blocked_by: Annotated[str | None, Meta(description="The pod in the way, as ns/name.")]
+
+
+class ScaleDownAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """What `slackwater simulate scale-down -o json` prints."""
+
+    removable: list[RemovableNode]
+    kept: list[Kept]
+    skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+    seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
