@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
@@ -36,8 +37,7 @@ steps = st.lists(st.tuples(st.integers(0, 3), pods), max_size=12)
 
 def a_standing_pod(name: int, kind: Kind, labels: tuple[tuple[str, str], ...], deleting: bool, row: int) -> Pod:
     like = a_pod(f"p{name}", on=f"n{row}", deleting=deleting, labels=dict(labels))
-    fields: dict[str, Any] = {name: getattr(like, name) for name in Pod.__dataclass_fields__} | {"kind": kind}
-    return Pod(**fields)
+    return structs.replace(like, kind=kind)
 
 
 def a_snapshot(running_pods: list[tuple[Kind, tuple[tuple[str, str], ...], bool, int]]) -> ClusterSnapshot:
