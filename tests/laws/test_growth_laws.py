@@ -133,7 +133,7 @@ class GrowthMachine(RuleBasedStateMachine):
         # Between what is held and what is asked, and never below what was promised before.
         for r in range(2):
             assert min(held[r], asked[r]) <= now[r] <= max(asked[r], 0)
-            last = agent.permit[r] if agent.permit is not None else 0
+            last = min(agent.permit[r], self.shown(agent)[r]) if agent.permit is not None else 0
             assert now[r] >= min(asked[r], last) or self.cluster.state_machine.migrating.is_leaving(agent.pod.uid)
         agent.waiting = decided
         self.answered(agent)
@@ -144,6 +144,12 @@ class GrowthMachine(RuleBasedStateMachine):
         assert vertical is not None
         resizing = vertical.resizing and replace(vertical.resizing, requests=agent.use, whole=agent.use)
         self.cluster.change(agent.pod, using=agent.use, resizing=resizing)
+
+    def shown(self, agent: Agent) -> Amounts:
+        """What the pod can use by its own spec: no bound for a machine, which is resized inside."""
+        vertical = self.cluster.pods[agent.pod.key].vertical
+        assert vertical is not None
+        return MAXIMUM if vertical.resizing is None else vertical.resizing.whole.at_least(vertical.using)
 
     def held(self, agent: Agent) -> Amounts:
         """What is the pod's own whatever the others do: its Buffer only where there is room for everybody's."""

@@ -191,8 +191,8 @@ MUTANTS: Final = (
     Mutant(
         name="holds never end",
         file="cluster/holds.py",
-        old="                self.drop(uid)\n                expired.append(uid)",
-        new="                expired.append(uid)",
-        test="tests/scenarios/test_the_life_of_a_bind.py::test_a_hold_ends_after_its_time_and_its_room_is_free",
+        old="        for key in due:\n            self.drop(key)\n        self._expires_at",
+        new="        self._expires_at",
+        test="tests/scenarios/test_the_life_of_a_bind.py::test_the_room_of_a_nomination_ends_after_its_time_and_is_free",
     ),
 )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.objects import Pod
@@ -37,7 +38,7 @@ def lands(cluster: Growing, target: Pod) -> Pod:
     assert [Reason(code) for code in codes.tolist()] == [Reason.TARGET_NODE_ELSEWHERE, Reason.OK]
     assert cluster.cpu("empty")["held"] == 2000
     assert cluster.state_machine.bind(target.uid, target.key, NodeName("empty"), Instant(cluster.now)).effect is not None
-    return cluster.store(replace(target, node=NodeName("empty")))
+    return cluster.store(structs.replace(target, node=NodeName("empty")))
 
 
 def test_the_target_keeps_room_for_what_its_source_was_permitted_and_has_not_used() -> None:

@@ -68,7 +68,7 @@ def test_the_report_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_the_notes_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path.write_text(HEADER + "extender: {bind: false, holdTimeout: 20s}")
+    path.write_text(HEADER + "autoscaler: {scanInterval: 5s}")
     assert main(["config", "check", str(path), "-o", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["valid"], report["problems"], len(report["notes"])) == (True, [], 1)

@@ -126,5 +126,5 @@ def test_a_dumpstate_is_read_as_a_file_of_kubectl_is(simulate: Simulate) -> None
     assert json.loads(line)["rejected"]["n1"]["reasons"] == ["Insufficient cpu"]
     assert simulate.text("scale-up", text)[1].split() == ["blue", "1", "1"]
     assert "1 of 1 nodes" not in "".join(simulate.text("scale-down", text))
-    (problem,) = simulate.text("placement", text.replace("v1alpha2", "v9", 1), code=2)
+    (problem,) = simulate.text("placement", text.replace("v1alpha3", "v9", 1), code=2)
     assert "dumpstate that cannot be read: version: got 'slackwater.dev/dumpstate/v9'" in problem

@@ -59,6 +59,7 @@ def test_each_version_adds_its_rules() -> None:
         Rule.HOST_USERS_DECLARED,
         Rule.NODE_DECLARED_FEATURES,
         Rule.POD_LEVEL_RESIZE,
+        Rule.SHARED_ONCE,
     }
     assert following("1.34") == always
     assert following("1.35") == always | since_35

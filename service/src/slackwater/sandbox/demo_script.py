@@ -66,7 +66,7 @@ autoscaler:
   slack:
     shrinkDelay: 20s
     groups:
-    - {{name: {SHOP}, nodeLabels: {{slackwater.dev/node-group: {SHOP}}}, extraCapacity: {{min: {{cpu: "5"}}, sizing: v1}}}}
+    - {{name: {SHOP}, nodeLabels: {{slackwater.dev/node-group: {SHOP}}}, extraCapacity: {{min: {{cpu: "5"}}}}}}
 """)
     return settings if record is None else settings.model_copy(update={"recording": Recording(file=record)})
 

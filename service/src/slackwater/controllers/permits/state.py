@@ -229,6 +229,8 @@ def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Polic
     if (largest := max(*asked, *last_permit)) > LARGEST_AMOUNT:
         message = f"resources or lastPermit: got {largest}, want at most {LARGEST_AMOUNT} (milliCPU, bytes)"
         return PermitRefusal(status=400, code="too_large", message=message)
+    if vertical.resizing is not None:  # no pod uses more than its containers have; a former process may have lowered that
+        last_permit = last_permit.at_most(vertical.resizing.whole.at_least(vertical.using))
     return Question(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
 
 
