@@ -154,6 +154,9 @@ class _ServiceRunner:
             _log.info("ready", nodes=len(service.state_machine.state.nodes), pods=len(service.state_machine.state.pods))
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.watch, name="intake of auxiliary objects")
+            if service.scoring_loop is not None:  # a standby's too: who takes over can score at once
+                life.start_soon(service.scoring_loop.run, name="scores for node choice")
+                await service.scoring_loop.caught_up.wait()
             if service.leadership_term is not None:
                 await self._lead(service, service.leadership_term, life)
             life.start_soon(service.history.loop.run, name="history")
@@ -162,9 +165,6 @@ class _ServiceRunner:
             life.start_soon(service.audit.run, name="audit")
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
-            if service.scoring_loop is not None:
-                life.start_soon(service.scoring_loop.run, name="scores for node choice")
-                await service.scoring_loop.caught_up.wait()
             if self._on_ready is not None:
                 await self._on_ready(
                     RunningService(
