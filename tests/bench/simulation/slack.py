@@ -15,11 +15,12 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
+from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.runtime.autoscaler.slack_planning import RunningPodRequests, SlackInquiry, plan_with_slack
+from slackwater.runtime.autoscaler.slack_planning import SlackInquiry, plan_with_slack
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome

@@ -22,20 +22,15 @@ from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.template import attaching, template_of
 from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
+from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
+from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS
-from slackwater.runtime.autoscaler.slack_planning import (
-    HeadroomDemand,
-    LoopPlans,
-    RunningPodRequests,
-    SlackInquiry,
-    asked_by,
-    plan_with_slack,
-)
+from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield

@@ -22,8 +22,10 @@ from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import attaching, template_of
 from slackwater.controllers.scaleup.template_devices import awaits_slices, publishing, usual_slices
+from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asking_now
 from slackwater.controllers.slack.planning_input import example_pods
 from slackwater.controllers.slack.policy import PPM, SlackPolicy
+from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
 from slackwater.controllers.slack.state import SlackState
 from slackwater.fit.filter.taint_toleration import tolerated
@@ -36,14 +38,7 @@ from slackwater.model.pod_constraints import Kind
 from slackwater.model.start_time_slo import Observed
 from slackwater.runtime.autoscaler.kept_room import put_kept_room
 from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
-from slackwater.runtime.autoscaler.slack_planning import (
-    HeadroomDemand,
-    LoopPlans,
-    RunningPodRequests,
-    SlackInquiry,
-    asking_now,
-    plan_with_slack,
-)
+from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: How many seconds after its creation a ready node without its devices counts as upcoming, because a driver may still publish

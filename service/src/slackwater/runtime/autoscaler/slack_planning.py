@@ -4,10 +4,6 @@
     found.plan                # scale-up for pods, then for placeholders
     found.slack               # the placeholders with their places, and the state for the next plan
 
-- `plan_with_slack`: makes the plan.
-- `RunningPodRequests`: the requests of each pod on a row. Slack rules need them, and a snapshot has only their sums.
-- `asking_now`, `HeadroomDemand`: the placeholders that annotated workloads and pods and CapacityBuffers request.
-
 In: a replica's snapshot and pods, and the objects that request headroom. Out: `LoopPlans`. Invariant: slack does not change the
 plan for real pods. The callers are the planning process and simulations from a file; they keep `SlackState` between plans.
 """
@@ -26,129 +22,27 @@ from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUp
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.buffers import ResolvedBuffer, marked, resolved, source_of, with_quota
-from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, joined, within_nodes, within_quotas
+from slackwater.controllers.slack.headroom_demand import HeadroomDemand
+from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, joined, within_nodes
 from slackwater.controllers.slack.kept_nodes import SlackLoad, SlackPurchase, kept_nodes
 from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
-from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput, SlackNode, slack_input_of, works
+from slackwater.controllers.slack.planning_input import SlackInput, SlackNode, slack_input_of, works
 from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
-from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
+from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.fit.assumed_claims import assume_free_devices, has_claims
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.fit.feasible_nodes import admitting
 from slackwater.model.columns import Int64
-from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Pod, is_daemon
-from slackwater.model.placeholders import HeadroomRequests
+from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
-from slackwater.snapshot.running_pods import PodsByRow
-from slackwater.snapshot.snapshot_replica import SnapshotReplica
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadroomDemand:
-    """The requested headroom. `pod_headroom` has all of it; `buffers` and `slos` show it for each CapacityBuffer and start-time
-    SLO. `problems` say, for example, which annotations cannot be read; `cuts`, what ResourceQuotas do not allow."""
-
-    pod_headroom: tuple[PodHeadroom, ...] = ()
-    buffers: tuple[ResolvedBuffer, ...] = ()
-    slos: SLOSizing = NO_SLOS
-    problems: tuple[str, ...] = ()
-    cuts: tuple[HeadroomCut, ...] = ()
-
-    def with_slos(self, slos: SLOSizing) -> "HeadroomDemand":
-        """A copy with the headroom for start-time SLOs added."""
-        pod_headroom, problems = (*self.pod_headroom, *slos.pod_headroom), (*self.problems, *slos.problems)
-        return replace(self, pod_headroom=pod_headroom, slos=slos, problems=problems)
-
-
-def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> HeadroomDemand:
-    """The headroom that is requested now: by annotations of pods of the replica, and by `headroom_requests`."""
-    return asked_by([*(running_pod.pod for running_pod in replica.bound_pods()), *replica.pending.values()], headroom_requests)
-
-
-def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> HeadroomDemand:
-    """The headroom that the annotations of these pods and `headroom_requests` request.
-
-    The placeholders for a controller are copies of its newest pod. They are made of the pod template if it has no pod, or if it
-    is a Deployment, whose pods belong to ReplicaSets.
-    """
-    owners = {(each.namespace, each.ref) for each in headroom_requests.marked} | set(headroom_requests.workloads)
-    carrying: list[Pod] = []
-    newest: dict[tuple[str, Owner], Pod] = {}
-    for pod in pods:
-        eviction_facts = pod.eviction_facts
-        if eviction_facts.slack and not pod.ended and not pod.deleting:
-            carrying.append(pod)
-        if owners and eviction_facts.owner is not None and (key := (pod.key.namespace, eviction_facts.owner)) in owners:
-            _note(newest, key, pod)
-    buffers = resolved(headroom_requests, newest)
-    found = marked(headroom_requests.marked, carrying, newest)
-    pod_headroom = [each.pod_headroom for each in buffers if each.pod_headroom is not None]
-    limited = within_quotas([*pod_headroom, *found.pod_headroom], headroom_requests.quotas)
-    kept = {each.source: each.count for each in limited.pod_headroom}
-    return HeadroomDemand(
-        pod_headroom=limited.pod_headroom,
-        buffers=tuple(with_quota(each, kept.get(source_of(each.buffer), 0)) for each in buffers),
-        problems=found.problems,
-        cuts=limited.cuts,
-    )
-
-
-def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod) -> None:
-    known = newest.get(key)
-    if not pod.ended and (known is None or (pod.created_at, pod.key) > (known.created_at, known.key)):
-        newest[key] = pod
-
-
-class RunningPodRequests:
-    """Reads the requests of the pods on rows, and keeps no state. Implements `controllers.slack.planning_input.PodRequests`."""
-
-    def __init__(self, running_pods: PodsByRow) -> None:
-        self._running_pods = running_pods
-
-    def asks(self, rows: Sequence[Row]) -> list[Amounts]:
-        # Replicas share their equivalence group and eviction facts, so most pods are skipped by two comparisons.
-        seen: set[tuple[int, int]] = set()
-        found: dict[Amounts, None] = {}
-        for row in rows:
-            for pod, kind in self._running_pods.on(row):
-                key = (kind, id(pod.eviction_facts))
-                if key not in seen:
-                    seen.add(key)
-                    if may_recur(pod):
-                        found[pod.kind.requests] = None
-        return list(found)
-
-    def of(self, pods: Iterable[Pod]) -> list[Amounts]:
-        """The distinct requests of those pods that may come again (`may_recur`); for pending pods."""
-        return list(dict.fromkeys(pod.kind.requests for pod in pods if may_recur(pod)))
-
-    def daemons(self, row: Row) -> Amounts:
-        return _sum(pod.kind.requests for pod, _ in self._running_pods.on(row) if is_daemon(pod))
-
-    def in_use(self, row: Row) -> bool:
-        """Does the row have a pod other than DaemonSet pods?"""
-        return any(not is_daemon(pod) for pod, _ in self._running_pods.on(row))
-
-
-def may_recur(pod: Pod) -> bool:
-    """May pods like this one come again, so that slack is sized for them?
-
-    Excluded are DaemonSet pods, which come with their nodes; StatefulSet pods, because a database is no reason to keep a node
-    warm; and pods with the slack annotation `0`.
-    """
-    owner = pod.eviction_facts.owner
-    return not is_daemon(pod) and pod.eviction_facts.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")
-
 
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 

@@ -15,6 +15,7 @@ from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUp, Unhelpable
+from slackwater.controllers.slack.headroom_demand import HeadroomDemand
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.changes import Changes
 from slackwater.model.devices import DeviceObjects
@@ -23,7 +24,7 @@ from slackwater.model.placeholders import HeadroomRequests
 from slackwater.model.storage import Storage
 from slackwater.runtime.autoscaler.planning import Inquiry, Plans, ScaleUpResult
 from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
-from slackwater.runtime.autoscaler.slack_planning import HeadroomDemand, SlackPlan
+from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
