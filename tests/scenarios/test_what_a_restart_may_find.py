@@ -409,3 +409,18 @@ def test_a_machine_without_a_permit_keeps_its_maximum_as_buffer(cluster: Growing
     cluster.has_pod("vm-pod", on="n", vertical=a_vertical(using=ONE, maximum=EIGHT))
     cluster.restarts()
     assert (cluster.cpu("n")["R"], cluster.cpu("n")["B"]) == (8000, 7000)
+
+
+def test_a_last_permit_from_before_room_was_given_back_claims_none_of_it(cluster: Growing) -> None:
+    """The agent gave room back, no answer reached it, and after a restart its pod counts by what its containers have."""
+    pod = cluster.has_pod("p", on="n", vertical=plain(SIX, maximum=EIGHT))
+    cluster.ask(pod, SIX)
+    cluster.decide(pod, ONE, last=SIX)
+    resizing = plain(ONE, maximum=EIGHT).resizing
+    cluster.change(pod, using=ONE, resizing=resizing)
+    cluster.restarts()
+    other = cluster.has_pod("other", on="n", vertical=None)
+    cluster.store(structs.replace(other, kind=replace(other.kind, requests=EIGHT)))
+    assert cluster.cpu("n")["R"] == 9000
+    cluster.ask(pod, SIX, last=SIX)
+    assert cluster.cpu("n")["R"] == 10_000
