@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
@@ -18,6 +18,7 @@ from slackwater.app.settings import Settings
 from slackwater_protocol.agent import AgentRequest, PluginResponse
 from slackwater_protocol.agent_versions import ProtocolVersion, version_name
 
+LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 Json = dict[str, Any]
 
 _SCHEMAS: Final = "#/components/schemas/"
@@ -72,21 +73,28 @@ Every path is the same. The first JSON value of the first 1,024 bytes of a body 
 are ignored, null and absence stand for zero. Refusals are plain text. docs/agents.md explains the conversation."""
 
 
+def head(listener: Literal["agents", "extender"], about: str) -> Json:
+    """What the document of a listener begins with."""
+    address = getattr(Settings().listeners, listener).address
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"Slackwater {listener}",
+            "version": __version__,
+            "description": about,
+            "license": LICENSE,
+        },
+        "servers": [{"url": f"http://{address}", "description": f"The default of `listeners.{listener}.address`."}],
+    }
+
+
 def agent_document(examples: Path) -> Json:
     """The OpenAPI document of the agents' listener. `examples` is the directory with the recorded exchanges.
 
     :raises OSError: a recorded body cannot be read.
     """
-    address = Settings().listeners.agents.address
     return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Slackwater agents",
-            "version": __version__,
-            "description": _ABOUT,
-            "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
-        },
-        "servers": [{"url": f"http://{address}", "description": "The default of `listeners.agents.address`."}],
+        **head("agents", _ABOUT),
         "paths": {"/": {"post": _operation(examples)}},
         "components": {"schemas": dict(_schemas()), "securitySchemes": _SECURITY},
     }

@@ -20,9 +20,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from deploy.documents.agents_openapi import agent_document
+from deploy.documents.agents_openapi import LICENSE, agent_document, head
 from deploy.documents.ops_examples import add_examples
-from slackwater import __version__
 from slackwater.adapters.http.extender_messages import ErrorAnswer
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
@@ -44,7 +43,6 @@ Json = dict[str, Any]
 
 _SCHEMAS: Final = "#/components/schemas/"
 _JSON: Final = "application/json"
-_LICENSE: Final = {"name": "Apache License 2.0", "identifier": "Apache-2.0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +70,12 @@ VERBS: Final = (
     Verb(
         name="filter",
         summary="Which of these nodes may the pod go to?",
-        description="Nodes come by name (`nodeCacheCapable: true`) or whole, and are answered in the same form. Room for the "
-        "pod is held on the nodes that pass, until its bind, its next filter call, or `extender.holdTimeout`.",
+        description="Nodes come by name (`nodeCacheCapable: true`) or whole, and are answered in the same form. Where "
+        "kube-scheduler binds, the answer names one node, and room for the pod is held there. With `extender.bind: true` it "
+        "names all nodes that pass, and nothing is held.",
         request=ExtenderArgs,
         answer=ExtenderFilterResult,
-        answered="The nodes that pass, in the order asked, and every other node with its reason.",
+        answered="The chosen node alone; or all nodes that pass, in the order asked, and every other node with its reason.",
         examples=(
             Example(name="filter-by-name", summary="One node passes, one is full now, one is too small for the pod"),
             Example(name="filter-whole-nodes", summary="The same with whole Nodes"),
@@ -85,7 +84,8 @@ VERBS: Final = (
     Verb(
         name="prioritize",
         summary="How good is each of these nodes for the pod?",
-        description="Called for pods with more than one node left. It changes nothing.",
+        description="Called for pods with more than one node left. With `extender.bind: true`, where kube-scheduler counts "
+        "less than Slackwater does, room for the pod is held on the best node until its bind.",
         request=ExtenderArgs,
         answer=HostPriorityList,
         answered="A score from 0 to 10 for each node, in the order asked.",
@@ -170,16 +170,8 @@ def extender_document(examples: Path) -> Json:
 
     :raises OSError: a recorded body cannot be read.
     """
-    address = Settings().listeners.extender.address
     return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Slackwater extender",
-            "version": __version__,
-            "description": _ABOUT_EXTENDER,
-            "license": _LICENSE,
-        },
-        "servers": [{"url": f"http://{address}", "description": "The default of `listeners.extender.address`."}],
+        **head("extender", _ABOUT_EXTENDER),
         "paths": {f"/scheduler/{verb.name}": {"post": _operation(verb, examples)} for verb in VERBS},
         "components": {
             "schemas": _message_schemas(),
@@ -305,7 +297,7 @@ def ops_document(examples: Path) -> Json:
         clock=monotonic,
     )
     document = copy.deepcopy(app.openapi())
-    document["info"] = {**document["info"], "description": _ABOUT_OPS, "license": _LICENSE}
+    document["info"] = {**document["info"], "description": _ABOUT_OPS, "license": LICENSE}
     address = settings.listeners.ops.address
     document["servers"] = [{"url": f"http://{address}", "description": "The default of `listeners.ops.address`."}]
     for name, schema in document["components"]["schemas"].items():
