@@ -3,6 +3,7 @@
 Prints a line a mutant with the test that noticed it. Exits with 1 if a test passes in spite of its mutant, or fails without it.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -42,8 +43,12 @@ def noticed(mutant: Mutant, folder: Path) -> bool:
 
 
 def main(arguments: Sequence[str]) -> int:
-    part = arguments[0] if arguments else ""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("part", nargs="?", default="", help="mutants whose name has this text")
+    part = parser.parse_args(arguments).part
     chosen = [mutant for mutant in MUTANTS if part in mutant.name]
+    if not chosen:
+        parser.error(f"no mutant has {part!r} in its name")
     if _run(sorted({mutant.test for mutant in chosen}), SOURCES) != _PASSED:
         print("a test fails without any mutant", file=sys.stderr)
         return 1
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         survivors += not caught
         print(f"{'caught' if caught else 'SURVIVED'}  {mutant.name}\n          {mutant.test}", flush=True)
     print(f"mutants={len(chosen)} survivors={survivors}")
-    return 1 if survivors or not chosen else 0
+    return 1 if survivors else 0
 
 
 if __name__ == "__main__":

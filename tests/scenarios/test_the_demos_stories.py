@@ -47,7 +47,7 @@ def test_every_demo_story_is_seen_on_the_dashboard() -> None:
     command = [sys.executable, "-m", "slackwater", "demo", "--port", str(port), "--duration", f"{_SECONDS}s"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
         try:
-            seen = _watch(f"http://127.0.0.1:{port}")
+            seen = _watch(f"http://127.0.0.1:{port}", demo)
         finally:
             demo.terminate()
         _, said = demo.communicate(timeout=60)
@@ -56,11 +56,11 @@ def test_every_demo_story_is_seen_on_the_dashboard() -> None:
     assert [line for line in said.splitlines() if len(line) > 80] == []
 
 
-def _watch(url: str) -> set[str]:
+def _watch(url: str, demo: "subprocess.Popen[str]") -> set[str]:
     seen: set[str] = set()
     ends = time.monotonic() + _SECONDS
     with httpx.Client(base_url=url, timeout=120) as client:
-        for state in _states(client, ends):
+        for state in _states(client, ends, demo):
             seen |= {story for story, found in _stories(state).items() if found}
             if "a pod has an explanation with remedies" not in seen:
                 answer = client.get("/explain/pods/default/report-0")
@@ -73,15 +73,17 @@ def _watch(url: str) -> set[str]:
     return seen
 
 
-def _states(client: httpx.Client, ends: float) -> Iterator[dict[str, Any]]:
-    """The dashboard's sections after each event, and all decisions that were sent so far."""
-    while time.monotonic() < ends:
+def _states(client: httpx.Client, ends: float, demo: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
+    """The dashboard's sections after each event, and all decisions that were sent so far; none if the demo has ended."""
+    while time.monotonic() < ends and demo.poll() is None:
         try:
             if client.get("/readyz").status_code == 200:
                 break
         except httpx.TransportError:
             pass
         time.sleep(0.5)
+    if demo.poll() is not None:
+        return
     state: dict[str, Any] = {}
     decisions: list[dict[str, Any]] = []
     least: list[int] = []

@@ -45,7 +45,8 @@ class PreemptionPolicy:
 class Policy:
     """The settings of the state machine, all durations in seconds.
 
-    `hold_seconds`: how long room is held for a pod that was nominated after a sample miss. `bind_backoff_seconds`: how long
+    `hold_seconds`: how long room is held for a pod that was nominated after a sample miss, and for a guess of prioritize.
+    `bind_backoff_seconds`: how long
     filter leaves out a node that refused the pod's bind, unless room appears on the node. `confirm_seconds`: how long the watch
     may take to show a bind before the pod is read. `in_flight_seconds`: if kube-scheduler binds, how long after filter its bind
     may arrive (an API server ends a request after 60 s). `volumes_seconds`: the same for pods with volume claims, because

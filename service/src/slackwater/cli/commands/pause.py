@@ -20,7 +20,7 @@ _MEANINGS: Final = {
     "scale-up": "no node is added, for slack neither",
     "preemption": "no pod is deleted for a more important one",
     "migration": "no live migration begins",
-    "nomination": "no node is nominated in advance",
+    "nomination": "no pod is nominated after a sample miss",
     ALL: "all of these; pods are still placed, and permits still answered",
 }
 _LONGEST_REASON: Final = 500
