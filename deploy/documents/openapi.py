@@ -26,7 +26,6 @@ from slackwater.adapters.http.extender_messages import ErrorAnswer
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.controllers.policy import Policy
 from slackwater.ports.clock import monotonic
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.extender import (
@@ -38,6 +37,7 @@ from slackwater_protocol.extender import (
     ExtenderPreemptionResult,
     HostPriorityList,
 )
+from tests.support import installed
 
 Json = dict[str, Any]
 
@@ -290,7 +290,7 @@ def ops_document(examples: Path) -> Json:
     """
     settings = Settings()
     app = ops_app(
-        state_machine=StateMachine(Policy()),
+        state_machine=StateMachine(installed.POLICY),
         readiness=_Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(settings)),

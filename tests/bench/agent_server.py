@@ -24,7 +24,6 @@ from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.controllers.permits.service import PermitService
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import ApiEffect, WritePermit
 from slackwater.model.events import Event, MachineSeen, NodeSeen, PermitWritten, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey
@@ -33,10 +32,11 @@ from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.vertical import Machine
 from slackwater.ports.clock import monotonic
 from slackwater.ports.protocols import Outcome
-from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.runtime.dispatcher import Dispatcher
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.state_machine import StateMachine
 from tests.bench.echo_server import Echo
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
 #: VMs of one node: 1 CPU and 4 GiB each of 32 and 128.
@@ -62,7 +62,7 @@ class _ApiServer:
 
 def a_state_machine(nodes: int, agents: int, pods: int) -> StateMachine:
     """Each agent's VM runs with the permit that it had before a restart; `pods` are pending."""
-    state_machine = StateMachine(Policy(), seed=1)
+    state_machine = StateMachine(installed.POLICY, seed=1)
 
     def take(*events: Event) -> None:
         for event in events:
@@ -82,7 +82,7 @@ def a_state_machine(nodes: int, agents: int, pods: int) -> StateMachine:
 async def _serve(nodes: int, agents: int, pods: int) -> None:
     registry, state_machine = CollectorRegistry(), a_state_machine(nodes, agents, pods)
     intake = Intake(state_machine, monotonic, {})
-    dispatcher = Dispatcher(_ApiServer(), intake.take, DispatcherConfig(), rng=Random(1))
+    dispatcher = Dispatcher(_ApiServer(), intake.take, installed.DISPATCHER, rng=Random(1))
     permit_service = PermitService(state_machine, dispatcher.submit_all, monotonic)
     intake.connect(dispatcher, permit_service.wake)
     listener = Agents(

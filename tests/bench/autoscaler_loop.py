@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
@@ -26,8 +26,6 @@ from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.controllers.scaleup.pending import PendingRules
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.effects import Effect
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
@@ -43,6 +41,7 @@ from tests.bench.asking import FIRST_ANSWERED
 from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, WriteFrame
 from tests.bench.report import Goal, Measurement, Report
 from tests.bench.simulation.inputs import Pending, a_node, full
+from tests.support import installed
 from tests.support.cloud import Cloud
 from tests.support.planners import PIECES
 from tests.support.service import Service, a_service
@@ -240,7 +239,7 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
     for number in range(_GROUPS):
         template = structs.replace(a_node(100_000 + number), labels={"pool": "a", "size": str(number)})
         cloud.has(f"group-{number}", template=template).fate = lambda _: "silent"
-    policy = ScaleUpPolicy(pending=PendingRules(), max_nodes=0)
+    policy = replace(installed.SCALE_UP, pending=installed.PENDING, max_nodes_per_scale_up=0)
     effects: list[Effect] = []
     return Autoscaler(
         Observer(

@@ -10,7 +10,7 @@ import argparse
 import gc
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +21,13 @@ from msgspec import structs
 
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.placement.loop import ScoringLoop
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeSeen, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node
 from tests.support.large_objects import Shape, pod_json, shapes, stored, within
 
@@ -49,7 +49,7 @@ class Loop:
     steps: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.state_machine = StateMachine(Policy(binds=False, scheduler_name="default-scheduler"))
+        self.state_machine = StateMachine(replace(installed.POLICY, bind=False, scheduler_name="default-scheduler"))
         self.scoring = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
         self.choosing = FilterNodeChooser(self.state_machine, self.scoring, self.clock)
         self.decoder = PodDecoder(KindInterner())

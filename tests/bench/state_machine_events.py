@@ -14,7 +14,6 @@ from typing import Final, TypeVar
 import anyio.to_thread
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
@@ -23,6 +22,7 @@ from slackwater.model.reasons import Reason
 from slackwater.runtime.state_machine import StateMachine
 from tests.bench.options import BenchFailed, Options, WriteFrame
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 NAME: Final = "state-machine-events"
@@ -99,7 +99,7 @@ def _each(things: Collection[_T], work: Callable[[_T], object]) -> float:
 
 
 def _of_state(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
-    state_machine = StateMachine(Policy(), seed=1)
+    state_machine = StateMachine(installed.POLICY, seed=1)
     state_machine.apply(Synced(), _NOW)
     for number in range(nodes):
         state_machine.apply(NodeSeen(a_node(f"n{number}", cpu="64", memory="256Gi")), _NOW)

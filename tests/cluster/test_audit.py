@@ -1,5 +1,7 @@
 """The audit against a real API server: a cluster state that knows nothing becomes the cluster, and then stays as it is."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
@@ -7,8 +9,7 @@ from slackwater.adapters.kube.audit_reads import ApiAuditReads
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.cluster.recomputed_sums import Drift
-from slackwater.controllers.audit.loop import Audit, AuditConfig
-from slackwater.controllers.policy import Policy
+from slackwater.controllers.audit.loop import Audit
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.pod_constraints import KindInterner
@@ -19,6 +20,7 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
+from tests.support import installed
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
@@ -29,14 +31,14 @@ async def test_a_state_without_events_becomes_the_cluster(ground: Ground, contro
     names = await ground.make_nodes(3)
     await ground.make_pods(a_pod(f"p{number}", on=names[number % 3], cpu="100m") for number in range(30))
     await ground.until_bound(30, within_seconds=60)
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
 
     def take(event: Event) -> None:
         state_machine.apply(event, Instant(anyio.current_time()))
 
     async with open_client(kubeconfig=str(control_plane.kubeconfig("admin"))) as client:
         truth = ApiAuditReads(client, PodDecoder(KindInterner()), page_size=7)
-        audit = Audit(state_machine.state, truth, take, config=AuditConfig(settle_seconds=0.1))
+        audit = Audit(state_machine.state, truth, take, config=replace(installed.AUDIT, settle_seconds=0.1))
         assert await audit.audit()
         drifts = audit.counts.drifts
         assert (drifts[Drift.UNKNOWN_NODE] >= 3, drifts[Drift.UNKNOWN_POD] >= 30) == (True, True)

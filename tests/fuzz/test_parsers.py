@@ -36,7 +36,6 @@ from slackwater.adapters.kube.storage import (
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.app.settings import SettingsError, as_file, loads
 from slackwater.app.settings.model import Settings
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.nodegroups import GroupName
@@ -60,6 +59,7 @@ from tests.fuzz.objects import (
     TEMPLATED,
 )
 from tests.fuzz.sizes import tried
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.mangled import DEEP, mangled, mangled_bytes, spoiled, with_changes
 
@@ -236,7 +236,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The bytes of a record of a small world."""
     path = tmp_path_factory.mktemp("record") / "decisions.rec"
     frames: list[bytes] = []
-    state_machine = RecordedStateMachine(Policy(), seed=7, write_frame=frames.append)
+    state_machine = RecordedStateMachine(installed.POLICY, seed=7, write_frame=frames.append)
     state_machine.apply(NodeSeen(a_node("n")), Instant(0.0))
     pod = a_pod("p")
     state_machine.apply(PodSeen(pod), Instant(1.0))

@@ -2,14 +2,14 @@
 up."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from slackwater.controllers.audit.loop import Audit, AuditConfig
-from slackwater.controllers.policy import Policy
+from slackwater.controllers.audit.loop import Audit
 from slackwater.model.columns import SCHEMA
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
@@ -17,6 +17,7 @@ from slackwater.model.ledger.ledger import ordinary_resources
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
 
@@ -110,7 +111,7 @@ breaks = st.lists(
 @settings(max_examples=60)
 @given(broken=breaks)
 def test_after_an_audit_the_state_is_the_cluster(broken: list[Break]) -> None:
-    state_machine, cluster = StateMachine(Policy()), Cluster()
+    state_machine, cluster = StateMachine(installed.POLICY), Cluster()
 
     def take(event: Event) -> None:
         state_machine.apply(event, NOW)
@@ -123,7 +124,7 @@ def test_after_an_audit_the_state_is_the_cluster(broken: list[Break]) -> None:
     take(Synced())
     for each_break in broken:
         each_break(state_machine, cluster)
-    audit = Audit(state_machine.state, cluster, take, config=AuditConfig(settle_seconds=0.0))
+    audit = Audit(state_machine.state, cluster, take, config=replace(installed.AUDIT, settle_seconds=0.0))
     audit.sample()
     assert anyio.run(audit.audit)
     assert violations(state_machine) == []

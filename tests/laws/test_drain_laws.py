@@ -1,14 +1,15 @@
 """Whatever fails, and in whatever order: no node stays half removed, and nobody is disturbed before all is ready for it."""
 
+from dataclasses import replace
 from itertools import chain, repeat
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.invariants import violations
+from tests.support import installed
 from tests.support.draining import Cluster, a_cluster
 from tests.support.removing import machine, replica
 from tests.support.seeds import examples
@@ -35,7 +36,7 @@ def clusters(draw: st.DrawFn, *, elsewhere: bool = True) -> Cluster:
         replica(f"p{number}", draw(st.sampled_from(NODES)), priority=draw(st.sampled_from((0, 0, 5))))
         for number in range(draw(st.integers(0, 6)))
     ]
-    limits = DrainLimits(eviction_seconds=30.0, deadline_seconds=300.0, force=draw(st.booleans()))
+    limits = replace(installed.DRAIN, eviction_timeout=30.0, deadline=300.0, force=draw(st.booleans()))
     words = draw(st.lists(WORDS, max_size=25))
     ends_after = draw(st.sampled_from((1.0, 40.0, 1e6)))
     nodes = [machine(name) for name in (*NODES, "stays")]

@@ -8,9 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import structs
 
-from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.permits.state import PermitDecision
-from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.effects import CreateMigration, WritePermit
 from slackwater.model.events import MigrationNotStarted, PermitNotWritten
 from slackwater.model.ids import Instant, NodeName
@@ -21,6 +19,7 @@ from slackwater.model.vertical import ResizeTarget
 from slackwater.runtime.dump import state_of, take
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
@@ -62,7 +61,11 @@ class GrowthMachine(RuleBasedStateMachine):
 
     @initialize(step=st.sampled_from([0, 0, 2]), migrate=st.booleans())
     def start(self, step: int, migrate: bool) -> None:
-        policy = Policy(vertical=VerticalPolicy(max_step_units=step), migration=MigrationPolicy(enabled=migrate))
+        policy = replace(
+            installed.POLICY,
+            vertical=replace(installed.VERTICAL, max_step_units=step),
+            migration=replace(installed.MIGRATION, enabled=migrate),
+        )
         self.cluster = Growing(policy)
         for name in ("a", "b"):
             self.cluster.has_node(a_node(name, cpu="10", memory="40Gi"))

@@ -14,8 +14,9 @@ from slackwater.cluster.name_index import NameIndex, Spans
 from slackwater.cluster.nodes import NO_ROW, NodeTable
 from slackwater.model.columns import Codes, Int64
 from slackwater.model.ids import NodeName
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.reasons import MEANINGS, Reason
+from tests.support import installed
 from tests.support.builders import a_node
 
 #: Close to one another, of lengths around that of a word, and now and then what no node can be called.
@@ -41,7 +42,7 @@ texts = [MEANINGS[reason].text for reason in Reason]
 
 
 def a_table(names: list[str]) -> NodeTable:
-    table = NodeTable(Ledger(), NodePolicy())
+    table = NodeTable(Ledger(), installed.NODES)
     for name in names:
         table.put(a_node(name))
     return table

@@ -1,16 +1,19 @@
 """The vector verdict equals the row-by-row one; more never fits on more; the curve stays in its range."""
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
 from slackwater.fit.filter.node_accounting import fits_on, judge_ledger
-from slackwater.fit.score_curve import ScoreCurve, extender_scores, fractions, percent_scores, randomized
+from slackwater.fit.score_curve import extender_scores, fractions, percent_scores, randomized
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import Ledger, NodePolicy, ordinary_resources
+from slackwater.model.ledger.ledger import Ledger, ordinary_resources
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
+from tests.support import installed
 
 small = st.integers(0, 6)
 sizes = st.builds(lambda cpu, memory: Amounts(MilliCpu(cpu), Bytes(memory)), small, small)
@@ -20,7 +23,7 @@ rows_of_nodes = st.lists(st.tuples(sizes, sizes, sizes), min_size=1, max_size=6)
 def a_ledger(nodes: list[tuple[Amounts, Amounts, Amounts]]) -> Ledger:
     ledger = Ledger()
     for number, (total, reserved, held) in enumerate(nodes):
-        ledger.open_row(Row(number), total, NodePolicy())
+        ledger.open_row(Row(number), total, installed.NODES)
         ledger.admit(Row(number), ordinary_resources(reserved))
         ledger.hold(Row(number), held)
     return ledger
@@ -71,7 +74,7 @@ def test_scores_stay_in_range_and_are_0_exactly_where_nothing_fits(
     nodes: list[tuple[Amounts, Amounts, Amounts]], wanted: Amounts, low: float, high: float, peak: float
 ) -> None:
     ledger, rows = a_ledger(nodes), np.arange(len(nodes))
-    curve = ScoreCurve(min_usage=low, max_usage=high, peak=peak)
+    curve = replace(installed.SCORE, min_usage=low, max_usage=high, peak=peak)
     exact = fractions(wanted, ledger.columns, rows, curve)
     scores = extender_scores(wanted, ledger.columns, rows, curve)
     assert ((exact >= 0) & (exact <= 1 + 1e-12)).all()
@@ -90,11 +93,11 @@ def gib(count: int) -> Bytes:
 def test_the_worked_scores_of_the_reference() -> None:
     """neondatabase/autoscaling, main: n1 10 CPU/40 GiB with 3500/12 GiB, n2 20 CPU/80 GiB empty."""
     ledger = Ledger()
-    ledger.open_row(Row(0), Amounts(MilliCpu(10_000), gib(40)), NodePolicy())
-    ledger.open_row(Row(1), Amounts(MilliCpu(20_000), gib(80)), NodePolicy())
+    ledger.open_row(Row(0), Amounts(MilliCpu(10_000), gib(40)), installed.NODES)
+    ledger.open_row(Row(1), Amounts(MilliCpu(20_000), gib(80)), installed.NODES)
     ledger.admit(Row(0), ordinary_resources(Amounts(MilliCpu(3_500), gib(12))))
     rows = np.arange(2)
-    curve = ScoreCurve()
+    curve = installed.SCORE
     assert percent_scores(Amounts(MilliCpu(1_000), gib(4)), ledger.columns, rows, curve).tolist() == [37, 53]
     assert percent_scores(Amounts(MilliCpu(11_000), gib(44)), ledger.columns, rows, curve).tolist() == [0, 84]
     assert percent_scores(Amounts(MilliCpu(20_000), gib(80)), ledger.columns, rows, curve).tolist() == [0, 0]

@@ -11,7 +11,7 @@ from slackwater.controllers.policy import Policy
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record.replay import Replay
 from tests.laws import test_growth_laws, test_preemption_laws, test_state_machine_laws
-from tests.support import draining, growing, preempting
+from tests.support import draining, growing, installed, preempting
 
 FEW = settings(
     max_examples=12, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=False
@@ -33,7 +33,7 @@ def test_a_record_replays_without_a_difference(machine: type[RuleBasedStateMachi
 
     def made(policy: Policy | None = None, *, seed: int = 0) -> RecordedStateMachine:
         records.append([])
-        return RecordedStateMachine(policy or Policy(), seed=seed, write_frame=records[-1].append)
+        return RecordedStateMachine(policy or installed.POLICY, seed=seed, write_frame=records[-1].append)
 
     for module in MAKERS:
         monkeypatch.setattr(module, "StateMachine", made)

@@ -13,7 +13,6 @@ from msgspec import structs
 
 from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.feasible_nodes import feasible
@@ -22,12 +21,13 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import DisruptionBudget, Pod, Taint
 from slackwater.snapshot.running_pods import RunningPods
 from tests.laws.fit.test_evacuate_laws import a_snapshot, clusters
+from tests.support import installed
 from tests.support.builders import a_budget
 from tests.support.removing import POOL, a_group, planned
 from tests.support.smallclusters import SmallCluster
 
 LAW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-ANYTHING = ScaleDownPolicy(utilization_threshold=1.0)
+ANYTHING = replace(installed.SCALE_DOWN, utilization_threshold=1.0)
 COUNTS = st.sampled_from((0, 1, 2, 9))
 
 

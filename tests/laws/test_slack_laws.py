@@ -1,5 +1,6 @@
 """What is true of slack on every cluster: sizes, places, who comes first, and how little moves."""
 
+from dataclasses import replace
 from fractions import Fraction
 from random import Random
 
@@ -14,6 +15,7 @@ from slackwater.controllers.slack.state import PreviousPieces, steadied
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.scalingup import a_group
 from tests.support.slackening import Cluster, a_machine, a_rule, total
@@ -23,8 +25,8 @@ amount = st.builds(lambda cpu, memory: amounts_of((cpu, memory)), st.integers(50
 rules = st.builds(
     SlackRule,
     name=st.just("cluster"),
-    rate_ppm=st.integers(0, PPM),
-    least=st.one_of(st.just(NOTHING), amount),
+    min_rate=st.integers(0, PPM),
+    min=st.one_of(st.just(NOTHING), amount),
     granularity=st.integers(1, 20),
     sizing=st.sampled_from(["v1", "v2"]),
 )
@@ -54,8 +56,8 @@ def test_slack_is_at_least_what_was_asked_for(rule: SlackRule, slack_input: Slac
     has = _sum(_all(found))
     if found.short:
         return
-    for have, capacity, least in zip(has, slack_input.capacity, rule.least, strict=True):
-        assert Fraction(have) >= max(Fraction(rule.rate_ppm, PPM) * capacity, Fraction(least))
+    for have, capacity, least in zip(has, slack_input.capacity, rule.min, strict=True):
+        assert Fraction(have) >= max(Fraction(rule.min_rate, PPM) * capacity, Fraction(least))
 
 
 @settings(deadline=None)
@@ -76,7 +78,9 @@ def test_every_placeholder_fits_a_node_and_none_is_larger_than_the_largest_pod(
 @settings(deadline=None)
 @given(rule=rules, slack_input=grounds())
 def test_pieces_of_v1_are_exactly_what_was_asked_for(rule: SlackRule, slack_input: SlackInput) -> None:
-    found = cut(SlackRule(name="v1", rate_ppm=rule.rate_ppm, granularity=rule.granularity, sizing="v1"), slack_input)
+    found = cut(
+        replace(installed.SLACK_RULE, name="v1", min_rate=rule.min_rate, granularity=rule.granularity, sizing="v1"), slack_input
+    )
     assert found.short or _sum(_all(found)) == found.asked
 
 

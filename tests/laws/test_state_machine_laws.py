@@ -1,5 +1,6 @@
 """Whatever happens, in whatever order, the cluster state adds up and our own promises never exceed a node; whoever binds."""
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -14,12 +15,12 @@ from slackwater.model.columns import Codes, Int64, Mask, Rows, feasible_mask
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.seeds import examples
 
@@ -55,7 +56,7 @@ class StateMachineRules(RuleBasedStateMachine):
         return Instant(self.now)
 
     def policy(self, system: str) -> Policy:
-        return Policy(nodes=NodePolicy(system=amounts(system, "0")), binds=self.binds)
+        return replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts(system, "0")), bind=self.binds)
 
     def pod(self, data: st.DataObject) -> Pod:
         return self.pods[data.draw(st.sampled_from(sorted(self.pods)))]

@@ -17,9 +17,7 @@ from typing import Final
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.loop import ScaleDownDelays
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
+from slackwater.controllers.slack.policy import SlackRule
 from slackwater.fit.filter.taint_toleration import tolerated
 from slackwater.model.events import PodGone, TimePassed
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -30,6 +28,7 @@ from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
 from tests.loads.shapes import HOUR, LoadEvent, Shape
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import BEGAN, Fate, Machine, Pool
 from tests.support.shrinking import ShrinkScene, Workload
@@ -97,11 +96,11 @@ class LoadScene(ShrinkScene):
     """See the module."""
 
     def __init__(self, shape: Shape) -> None:
-        super().__init__(scale_down=ScaleDownPolicy(), delays=ScaleDownDelays())
+        super().__init__(scale_down=installed.SCALE_DOWN, delays=(600.0, 0.0, 180.0))
         self.shape, self.outcome = shape, Outcome()
         self._rng = Random(f"{shape.name} {shape.seed}")
         if shape.slack_ppm:
-            self.slack = SlackPolicy(rules=_rules(shape))
+            self.slack = replace(installed.SLACK, rules=_rules(shape))
         self.wanted: dict[str, int] = {}
         self._rollouts: dict[str, set[PodUid]] = {}
         self._bought: dict[str, _Bought] = {}
@@ -365,8 +364,8 @@ class LoadScene(ShrinkScene):
 
 
 def _rules(shape: Shape) -> tuple[SlackRule, ...]:
-    rule = SlackRule(name="cluster", rate_ppm=shape.slack_ppm, sizing="v1" if shape.slack == "v1" else "v2")
-    amounts = SlackRule(name="amounts", least=amounts_of([3000, 5 << 30]), node_labels=(("size", "a"),))
+    rule = replace(installed.SLACK_RULE, name="cluster", min_rate=shape.slack_ppm, sizing="v1" if shape.slack == "v1" else "v2")
+    amounts = replace(installed.SLACK_RULE, name="amounts", min=amounts_of([3000, 5 << 30]), node_labels=(("size", "a"),))
     return (rule, amounts) if shape.slack == "rules" else (rule,)
 
 

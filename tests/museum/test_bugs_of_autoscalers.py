@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.events import BudgetSeen, NodeSeen
@@ -23,6 +22,7 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater.model.scheduler_profile import FilterProfile
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.scenarios.test_the_life_of_a_growth import has
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.draining import a_cluster
 from tests.support.removing import NOW, a_scene, kept, machine, moves, planned, removable, replica
@@ -191,7 +191,7 @@ def test_3594_a_protection_that_comes_late_ends_the_removal(empty: bool) -> None
     """aws#3594: the pod, or the annotation on the node, came after the decision."""
     pods = [] if empty else [replica("web", "n1")]
     for late in (_protected(replica("late", "n1", owner=Owner("apps", "DaemonSet", "agent"))), None):
-        cluster = a_cluster(N[:2], pods, limits=DrainLimits(force=True))
+        cluster = a_cluster(N[:2], pods, limits=replace(installed.DRAIN, force=True))
         cluster.begin("n1", empty=empty)
         if late is not None:
             cluster.add(late)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.events import ActivationLost, NodeSeen, VictimEnded
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.preempting import POLICY, Cluster
 
@@ -140,7 +140,7 @@ def test_134249_in_a_naive_model_each_cycle_deletes_again() -> None:
 
 def test_137655_preemption_waits_for_new_nodes_as_long_as_configured() -> None:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
-    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, delay_seconds=30.0))
+    patient = replace(POLICY, preemption=replace(installed.PREEMPTION, enabled=True, delay=30.0))
     cluster = Cluster(a_node("n"), victim, pod, policy=patient)
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
     cluster.after(20)
@@ -152,7 +152,7 @@ def test_137655_preemption_waits_for_new_nodes_as_long_as_configured() -> None:
 
 def test_137655_a_node_that_came_in_time_saves_the_victim() -> None:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
-    patient = replace(POLICY, preemption=PreemptionPolicy(enabled=True, delay_seconds=30.0))
+    patient = replace(POLICY, preemption=replace(installed.PREEMPTION, enabled=True, delay=30.0))
     cluster = Cluster(a_node("n"), victim, pod, policy=patient)
     cluster.filter(pod)
     cluster.after(20)

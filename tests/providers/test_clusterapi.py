@@ -217,7 +217,7 @@ async def test_a_groups_own_options() -> None:
     }
     await state_machine.has(annotations=sizes(0, 5) | said)
     assert (await state_machine.pool()).options == GroupOptions(
-        utilization_threshold=0.7, unneeded_seconds=90, provision_seconds=3600
+        utilization_threshold=0.7, unneeded_time=90, provision_seconds=3600
     )
 
 

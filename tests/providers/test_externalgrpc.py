@@ -156,15 +156,15 @@ async def test_options_are_given_as_defaults_and_taken_as_they_come_back(server:
         zeroOrMaxNodeScaling=True,
         scaleDownUnneededDuration=Duration(seconds=90, nanos=500_000_000),
     )
-    defaults = GroupOptions(utilization_threshold=0.5, unneeded_seconds=600, unready_seconds=1200.25)
+    defaults = GroupOptions(utilization_threshold=0.5, unneeded_time=600, unready_time=1200.25)
     async with provider_of(server, defaults=defaults) as provider:
         group = await look(provider)
     assert group.options == GroupOptions(
         utilization_threshold=0.25,
         gpu_utilization_threshold=0.0,
         all_or_nothing=True,
-        ignore_daemon_sets=False,
-        unneeded_seconds=90.5,
+        ignore_daemon_sets_utilization=False,
+        unneeded_time=90.5,
     )
     sent = server.asked("NodeGroupGetOptions")[0].defaults
     assert sent.scaleDownUtilizationThreshold == 0.5

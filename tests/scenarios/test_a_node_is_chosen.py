@@ -14,7 +14,6 @@ from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.placement.loop import ScoringLoop
 from slackwater.controllers.placement.scoring_snapshot import is_scorable
 from slackwater.controllers.policy import Policy
-from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
@@ -27,11 +26,12 @@ from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.faults.virtualloop import run_virtually
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
 NODES = ("n-0", "n-1", "n-2", "n-3")
 #: Our own score says the same of all nodes, so that kube-scheduler's decide: the emptier node is the better one.
-FLAT = ScoreCurve(min_usage=1.0, max_usage=1.0)
+FLAT = replace(installed.SCORE, min_usage=1.0, max_usage=1.0)
 #: All pods of all namespaces on one node.
 ANYWHERE = PodTerm(topology_key="kubernetes.io/hostname", selector=(), namespaces=(), namespace_selector=())
 
@@ -94,7 +94,7 @@ def played(story: Any, *, after: float = 0.5, **policy: Any) -> None:
     """The story of a cluster, on virtual time, `after` seconds since the loop was started."""
 
     async def main() -> None:
-        cluster = Cluster(Policy(**{"curve": FLAT} | policy))
+        cluster = Cluster(replace(installed.POLICY, **{"score": FLAT} | policy))
         async with anyio.create_task_group() as group:
             group.start_soon(cluster.loop.run)
             await anyio.sleep(after)
@@ -141,8 +141,8 @@ def test_a_changed_score_of_ours_counts_from_the_next_question_on() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
         assert cluster.ask(cluster.comes(a_pod("p", cpu="500m", memory="2Gi"))) == ["n-0"]
-        packing = ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)
-        cluster.state_machine.adopt_policy(replace(cluster.state_machine.policy, curve=packing))
+        packing = replace(installed.SCORE, min_usage=0.0, max_usage=1.0, peak=1.0)
+        cluster.state_machine.adopt_policy(replace(cluster.state_machine.policy, score=packing))
         assert cluster.ask(cluster.comes(a_pod("q", cpu="500m", memory="2Gi")), "n-2", "n-3") == ["n-2"]
 
     played(story)
@@ -226,13 +226,13 @@ def test_where_kube_schedulers_scores_are_not_known_the_best_by_ours_is_named(ch
         cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
         assert cluster.ask(cluster.comes(changed(a_pod("p", cpu="500m", memory="2Gi")))) == ["n-2"]
 
-    packing = ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)
-    played(story, curve=packing, profiles={"other": FilterProfile()})
+    packing = replace(installed.SCORE, min_usage=0.0, max_usage=1.0, peak=1.0)
+    played(story, score=packing, profiles={"other": FilterProfile()})
 
 
 def test_before_the_loop_knows_the_cluster_our_score_chooses() -> None:
     async def main() -> None:
-        cluster = Cluster(Policy(curve=ScoreCurve(min_usage=0.0, max_usage=1.0, peak=1.0)))
+        cluster = Cluster(replace(installed.POLICY, score=replace(installed.SCORE, min_usage=0.0, max_usage=1.0, peak=1.0)))
         cluster.bound(cluster.comes(a_pod("there", cpu="1", memory="4Gi")), "n-2")
         assert cluster.ask(cluster.comes(a_pod("p", cpu="500m", memory="2Gi"))) == ["n-2"]
         assert not cluster.loop.caught_up.is_set()

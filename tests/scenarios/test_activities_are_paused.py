@@ -5,13 +5,12 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, Nominate, WritePreempting
 from slackwater.model.events import NodeSeen, PausesSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.pauses import ACTIVITIES, Activity, Pause, pauses_of, unknown_keys
 from slackwater.model.reasons import Reason
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.draining import a_cluster as a_cluster_with_drains
 from tests.support.growing import Growing
@@ -83,7 +82,7 @@ def test_a_new_process_does_not_continue_preemptions_while_they_are_paused() -> 
 
 
 def test_no_migration_begins() -> None:
-    cluster = Growing(Policy(migration=MigrationPolicy()))
+    cluster = Growing(replace(installed.POLICY, migration=installed.MIGRATION))
     for name in ("full", "empty"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     using = amounts("2", "4Gi")
@@ -102,7 +101,7 @@ def test_no_migration_begins() -> None:
 
 
 def test_no_pod_is_nominated_after_a_sample_miss_and_filter_still_names_one_node() -> None:
-    cluster = SmallStateMachine(Policy())
+    cluster = SmallStateMachine(installed.POLICY)
     cluster.comes(a_pod("there", on=N, cpu="3"))
     cluster.apply(paused("nomination"))
     assert cluster.ask(cluster.comes(a_pod("p", cpu="2")), N) == [Reason.NOT_ENOUGH_CPU]
@@ -154,12 +153,12 @@ async def test_no_node_is_added_until_scale_up_is_resumed() -> None:
 
 
 def test_pauses_hold_over_a_change_of_the_settings() -> None:
-    cluster = SmallStateMachine(Policy())
+    cluster = SmallStateMachine(installed.POLICY)
     cluster.apply(paused("preemption", "migration"))
-    changed = replace(Policy(), hold_seconds=3.0)
+    changed = replace(installed.POLICY, hold_timeout=3.0)
     cluster.state_machine.adopt_policy(changed)
     in_force = cluster.state_machine.policy
-    assert (in_force.hold_seconds, in_force.preemption.paused, in_force.migration.enabled) == (3.0, True, False)
+    assert (in_force.hold_timeout, in_force.preemption.paused, in_force.migration.enabled) == (3.0, True, False)
     cluster.apply(RESUMED)
     assert cluster.state_machine.policy == changed
     cluster.apply(NodeSeen(a_node(NodeName("later"))))

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodRead
 from slackwater.model.ids import NodeName
@@ -17,6 +16,7 @@ from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING
 from slackwater.model.scheduler_profile import FilterProfile
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 from tests.support.small_state_machine import M, N, SmallStateMachine
@@ -26,7 +26,7 @@ class Cluster(SmallStateMachine):
     """kube-scheduler binds by itself."""
 
     def __init__(self, nodes: NodePolicy | None = None, **policy: Any) -> None:
-        super().__init__(Policy(binds=False, nodes=nodes or NodePolicy(), **policy))
+        super().__init__(replace(installed.POLICY, bind=False, nodes=nodes or installed.NODES, **policy))
 
     def reads(self, effects: list[Effect], pod: Pod) -> None:
         """The API server answers what was asked: the pod has no node."""
@@ -38,7 +38,7 @@ class Cluster(SmallStateMachine):
 
 
 #: Our accounting is stricter than kube-scheduler's.
-SYSTEM = NodePolicy(system=amounts("1", "0"))
+SYSTEM = replace(installed.NODES, system=amounts("1", "0"))
 
 
 def of_another_profile(pod: Pod) -> Pod:
@@ -190,7 +190,7 @@ def test_where_pods_grow_one_node_is_named_and_room_is_held_there_alone() -> Non
 
 
 def test_where_our_total_is_smaller_one_node_is_named_and_room_is_held_there_alone() -> None:
-    cluster = Cluster(NodePolicy(system=amounts("1", "0")))
+    cluster = Cluster(replace(installed.NODES, system=amounts("1", "0")))
     first, second = cluster.comes(a_pod("first", cpu="2")), cluster.comes(a_pod("second", cpu="2"))
     assert cluster.ask(first, N, M) == [Reason.OK, Reason.NODE_NOT_CHOSEN]
     assert cluster.ask(second, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
@@ -198,7 +198,7 @@ def test_where_our_total_is_smaller_one_node_is_named_and_room_is_held_there_alo
 
 
 def test_a_pod_that_comes_back_is_named_another_node_but_no_third_one_while_binds_may_come_to_two() -> None:
-    cluster = Cluster(NodePolicy(system=amounts("1", "0")))
+    cluster = Cluster(replace(installed.NODES, system=amounts("1", "0")))
     third = NodeName("o")
     cluster.apply(NodeSeen(a_node("o")))
     pod = cluster.comes(a_pod("p", cpu="1"))
@@ -278,7 +278,7 @@ def test_a_scheduler_whose_file_still_has_a_bind_verb_is_served_and_counted() ->
 
 def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> None:
     """`extender.bind: true`, but kube-scheduler binds by an older file: the pod counts when the watch shows it."""
-    cluster = SmallStateMachine(Policy(binds=True))
+    cluster = SmallStateMachine(replace(installed.POLICY, bind=True))
     pod = cluster.comes(a_pod("p", cpu="3"))
     assert cluster.ask(pod, N) == [Reason.OK]
     cluster.comes(bound(pod))
@@ -289,7 +289,7 @@ def test_a_scheduler_whose_file_has_no_bind_verb_yet_takes_no_room_twice() -> No
 
 def test_room_that_persisted_permits_block_is_asked_back_and_then_fits() -> None:
     """What was refused for a permit on record causes the write that lowers it; after the write the pod fits."""
-    cluster = Growing(Policy(binds=False))
+    cluster = Growing(replace(installed.POLICY, bind=False))
     cluster.has_node(a_node("n", cpu="4"))
     machine = cluster.has_machine("vm", on="n", vertical=a_vertical(using=amounts("1", "4Gi"), maximum=amounts("4", "16Gi")))
     cluster.ask(machine, amounts("3", "4Gi"))

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Bind, Nominate, ReadPod
 from slackwater.model.events import ActivationLost, NodeSeen, PodGone, PodRead, PodSeen
 from slackwater.model.ids import NodeName
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import Reason
 from tests.scenarios.test_the_life_of_a_bind import Story
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 
 
@@ -223,9 +222,11 @@ def test_a_bind_given_up_activates_its_pod() -> None:
 
 def test_changed_settings_and_lost_activations_take_effect_at_the_next_tick() -> None:
     pod, other = a_pod("p", cpu="4"), a_pod("q")
-    story = Story(a_node("n"), pod, other, policy=Policy(nodes=NodePolicy(system=amounts("1", "0"))))
+    story = Story(
+        a_node("n"), pod, other, policy=replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts("1", "0")))
+    )
     assert story.filter(pod, "n") == [Reason.CPU_ABOVE_TOTAL]
-    story.state_machine.adopt_policy(replace(story.state_machine.policy, nodes=NodePolicy()))
+    story.state_machine.adopt_policy(replace(story.state_machine.policy, nodes=installed.NODES))
     story.state_machine.apply(ActivationLost(other.uid, other.key, "room-appeared"), story.at)
     assert story.after(0.1) == [Activate(pod.uid, pod.key, "settings-changed"), Activate(other.uid, other.key, "room-appeared")]
     assert story.after(0.1) == [], "each once"

@@ -10,11 +10,11 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints
 from slackwater.model.resources import amounts_of
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Delays, Pool
 from tests.support.scaling import Scenario
@@ -114,7 +114,7 @@ async def test_problems_found_on_most_nodes_do_not_stop_their_group() -> None:
 
 
 async def test_a_group_at_zero_remembers_that_its_machines_are_smaller_than_promised() -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=20.0))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=20.0))
     pool = scenario.cloud.has("a", template=a_template("3920m"))
     pool.promised = a_template("4")
     scenario.wants(wants("4"))

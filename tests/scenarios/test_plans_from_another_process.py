@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.model.resources import NOTHING
 from slackwater.runtime.autoscaler.loop_record import LoopDurations, LoopRecord
 from slackwater.runtime.autoscaler.planning import LoopPlanner
+from tests.support import installed
 from tests.support.builders import a_node
 from tests.support.planners import Conversation, a_feed
 from tests.support.shrinking import ShrinkScene
@@ -26,8 +24,8 @@ class Elsewhere(ShrinkScene):
 
 async def played(scenario: ShrinkScene) -> list[LoopRecord]:
     """Growth for many pods, slack beside them, removals when most have ended, and pods that need the room again."""
-    rule = SlackRule(name="cluster", rate_ppm=200_000, least=NOTHING, granularity=2, sizing="v2")
-    scenario.slack = SlackPolicy(rules=(rule,))
+    rule = replace(installed.SLACK_RULE, name="cluster", min_rate=200_000, min=NOTHING, granularity=2, sizing="v2")
+    scenario.slack = replace(installed.SLACK, rules=(rule,))
     template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", template=template)
     scenario.cloud.has("b", template=template)
@@ -49,7 +47,7 @@ def without_times(record: LoopRecord) -> LoopRecord:
 
 
 def a_scene(kind: type[ShrinkScene]) -> ShrinkScene:
-    return kind(scale_down=ScaleDownPolicy(unneeded_seconds=60.0), limits=DrainLimits(settle_seconds=10.0))
+    return kind(scale_down=replace(installed.SCALE_DOWN, unneeded_time=60.0), limits=replace(installed.DRAIN, settle_time=10.0))
 
 
 async def test_the_loop_does_the_same_in_whichever_process_plans_are_made() -> None:

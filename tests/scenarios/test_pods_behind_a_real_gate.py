@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, OpenGate, WritePreempting
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant
@@ -13,6 +12,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import GATE
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
 
@@ -150,7 +150,9 @@ def test_nothing_is_opened_before_everything_is_listed() -> None:
 
 
 def test_with_preemption_switched_off_the_gate_opens() -> None:
-    cluster = Cluster(a_node("n"), full(), a_gated_pod(), policy=replace(POLICY, preemption=PreemptionPolicy()))
+    cluster = Cluster(
+        a_node("n"), full(), a_gated_pod(), policy=replace(POLICY, preemption=replace(installed.PREEMPTION, enabled=False))
+    )
     cluster.after(0.1)
     assert opened(cluster) == ["judged"]
 

@@ -9,14 +9,13 @@ from functools import partial
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, ReadPod
 from slackwater.model.events import BindOutcome
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import ClaimMount, PodConstraints
 from slackwater.model.reasons import Reason
 from tests.scenarios.test_the_life_of_a_bind import Story
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.schedulermodel import Job, SchedulerModel
 
@@ -29,7 +28,7 @@ each_cause = pytest.mark.parametrize("stricter", STRICTER)
 
 def a_cluster(*, binds: bool, stricter: str, nodes: int = NODES) -> SchedulerModel:
     system, machines = STRICTER[stricter]
-    cluster = SchedulerModel(Policy(binds=binds, nodes=NodePolicy(system=amounts(system, "0"))))
+    cluster = SchedulerModel(replace(installed.POLICY, bind=binds, nodes=replace(installed.NODES, system=amounts(system, "0"))))
     names = [f"n-{number:03}" for number in range(nodes)]
     grows = partial(structs.replace, vertical=a_vertical(using=amounts("250m", "1Gi")))
     cluster.begin(

@@ -20,11 +20,12 @@ from slackwater.model.events import (
     TimePassed,
 )
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.ledger.ledger import Watermark
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, amounts
 
 
@@ -32,7 +33,7 @@ class Story:
     """A state machine and its time; every step checks that the cluster state adds up."""
 
     def __init__(self, *objects: Node | Pod, policy: Policy | None = None) -> None:
-        self.state_machine = StateMachine(policy or Policy())
+        self.state_machine = StateMachine(policy or installed.POLICY)
         self.now = 0.0
         self.state_machine.apply(Synced(), self.at)
         for item in objects:
@@ -311,7 +312,10 @@ def test_added_victims_are_those_whose_budgets_allow_it_and_violations_are_count
 
 def test_changed_system_amounts_take_effect_on_every_node_at_once() -> None:
     story = Story(a_node("a"), a_node("b"), a_pod("p", on="a"))
-    policy = replace(Policy(), nodes=NodePolicy(system=amounts("1", "1Gi"), watermark_cpu_ppm=500_000))
+    policy = replace(
+        installed.POLICY,
+        nodes=replace(installed.NODES, system=amounts("1", "1Gi"), watermark=Watermark(cpu=500_000, memory=500_000)),
+    )
     story.state_machine.adopt_policy(policy)
     columns = story.state_machine.state.ledger.columns
     assert columns.total[:, :2].tolist() == [[3000, 3000], [15 << 30, 15 << 30]]
@@ -340,12 +344,12 @@ def test_an_older_version_of_a_pod_changes_nothing() -> None:
 
 
 def test_the_room_of_a_nomination_ends_after_its_time_and_is_free() -> None:
-    policy = Policy()
+    policy = installed.POLICY
     pod, other = a_pod("p", cpu="3"), a_pod("q", cpu="3")
     story = Story(a_node("full", cpu="100m"), a_node("n"), pod, other, policy=policy)
     story.filter(pod, "full")
     assert Nominate(pod.uid, pod.key, NodeName("n")) in story.after(1)
-    story.after(policy.hold_seconds - 0.1)
+    story.after(policy.hold_timeout - 0.1)
     assert story.filter(other, "n") == [Reason.HELD_FOR_OTHERS]
     story.after(0.2)
     assert story.filter(other, "n") == [Reason.OK]

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration
 from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone, PodRead
 from slackwater.model.ids import Instant, NodeName, PodKey
@@ -15,6 +13,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
 from slackwater.model.reasons import Reason
 from slackwater.model.vertical import MigrationRef, VirtualMachineMigration
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -23,7 +22,7 @@ TWO = amounts("2", "4Gi")
 
 def a_cluster(*, binds: Any = False, **migration: Any) -> Growing:
     """`full` is above its watermark by 1 CPU: 9 + 1 of 10; `empty` has room."""
-    cluster = Growing(Policy(migration=MigrationPolicy(**migration), binds=binds))
+    cluster = Growing(replace(installed.POLICY, migration=replace(installed.MIGRATION, **migration), bind=binds))
     for name in ("full", "empty"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     return cluster
@@ -275,7 +274,7 @@ def test_denied_growth_counts_less_by_its_weight_and_only_when_it_lasts() -> Non
         return cluster.told(cluster.decide(pods[1], TWO, load=1)).migrate
 
     assert starts()
-    assert not starts(weight_ppm=100_000)
+    assert not starts(capacity_pressure_weight=100_000)
 
 
 def test_the_target_goes_elsewhere_when_its_target_node_is_lost() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from slackwater.controllers.policy import Policy, VerticalPolicy
 from slackwater.model.events import MachineSeen, PermitNotWritten
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.permits import Caller, PermitRefusal, PersistedPermit
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -332,7 +332,7 @@ def test_requests_that_are_no_multiples_are_counted_logged_once_and_granted(clus
 
 
 def test_one_answer_grows_by_so_many_units_at_most() -> None:
-    cluster = Growing(Policy(vertical=VerticalPolicy(max_step_units=2)))
+    cluster = Growing(replace(installed.POLICY, vertical=replace(installed.VERTICAL, max_step_units=2)))
     cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
     pod = cluster.places("vm", on="n")
     assert cluster.ask(pod, LARGE, last=SMALL).permit == amounts("1500m", "6Gi")

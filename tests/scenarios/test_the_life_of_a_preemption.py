@@ -7,12 +7,12 @@ from msgspec import structs
 
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, loads
-from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.model.effects import Activate, DeleteVictim, Nominate, WritePreempting
 from slackwater.model.events import BudgetSeen, NodeSeen, Stopping
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.reasons import Reason
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import POLICY, Cluster
 
@@ -71,7 +71,9 @@ def test_a_preempt_call_that_is_older_than_the_opened_gate_evicts_no_further_pod
 def test_a_grown_machine_is_evicted_for_what_is_reserved_not_for_what_it_uses() -> None:
     grown = structs.replace(a_pod("vm", on="n", cpu="1"), vertical=a_vertical(using=amounts("3", "4Gi"), scaling=False))
     pod = a_preemptor()
-    cluster = Cluster(a_node("n"), grown, pod, policy=Policy(preemption=PreemptionPolicy(enabled=True)))
+    cluster = Cluster(
+        a_node("n"), grown, pod, policy=replace(installed.POLICY, preemption=replace(installed.PREEMPTION, enabled=True))
+    )
     assert cluster.filter(pod) == [Reason.GATED]
     cluster.serve()
     assert cluster.deleted == ["vm"]
@@ -80,7 +82,9 @@ def test_a_grown_machine_is_evicted_for_what_is_reserved_not_for_what_it_uses() 
 
 def test_where_kube_scheduler_sees_what_we_see_it_preempts_itself() -> None:
     victim, pod = a_victim(), a_preemptor()
-    cluster = Cluster(a_node("n"), victim, pod, policy=Policy(preemption=PreemptionPolicy(enabled=True)))
+    cluster = Cluster(
+        a_node("n"), victim, pod, policy=replace(installed.POLICY, preemption=replace(installed.PREEMPTION, enabled=True))
+    )
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
     assert cluster.preempt(pod, n=[victim]) == ["n"]
 
@@ -205,7 +209,7 @@ def test_a_victim_that_does_not_leave_delays_no_preemptor_for_ever() -> None:
     cluster.filter(pod)
     cluster.serve(gone=False)
     assert cluster.deleted == ["stuck"]
-    cluster.after(POLICY.preemption.timeout_seconds - 1)
+    cluster.after(POLICY.preemption.timeout - 1)
     assert cluster.gated(pod)
     cluster.after(1)
     assert cluster.touched(pod) == ["victims-stayed"]
@@ -360,7 +364,7 @@ def test_a_preemptor_that_does_not_come_back_is_activated_again_a_few_times() ->
 @pytest.mark.parametrize("binds", [False, True], ids=["kube-scheduler binds", "we bind"])
 def test_the_room_is_kept_while_the_pod_is_about_to_be_bound_and_after_that_failed(binds: bool) -> None:
     pod, rival = a_preemptor(), a_preemptor("rival", cpu="3")
-    cluster = Cluster(a_node("n"), a_victim(), pod, rival, policy=replace(POLICY, binds=binds))
+    cluster = Cluster(a_node("n"), a_victim(), pod, rival, policy=replace(POLICY, bind=binds))
     cluster.filter(pod)
     cluster.serve()
     assert cluster.filter(pod) == [Reason.OK]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import Event, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant
@@ -20,6 +19,7 @@ from slackwater.runtime.invariants import violations
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record.replay import Replay
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.small_state_machine import M, N, SmallStateMachine
 
@@ -32,7 +32,7 @@ def unreadable(pod: Pod) -> ObjectUnreadable:
 
 def small() -> SmallStateMachine:
     """Where we bind, filter says of each node whether it takes the pod."""
-    return SmallStateMachine(Policy(binds=True))
+    return SmallStateMachine(replace(installed.POLICY, bind=True))
 
 
 def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() -> None:
@@ -45,7 +45,7 @@ def test_a_bound_pod_that_cannot_be_read_closes_its_node_alone_until_it_can() ->
 
 
 def test_a_quarantined_node_is_never_the_one_that_filter_names() -> None:
-    story = SmallStateMachine(Policy())
+    story = SmallStateMachine(installed.POLICY)
     story.apply(unreadable(a_pod("odd", on=N)))
     waiting, row_of = story.comes(a_pod("waiting")), story.state_machine.state.nodes.row_of
     assert [story.state_machine.choose(waiting, row_of[node], story.now) for node in (N, M)] == [False, True]
@@ -188,7 +188,7 @@ def test_two_pods_whose_requests_would_wrap_an_int64_leave_a_full_node() -> None
 
 def test_a_node_counts_so_many_pods_that_their_sum_cannot_wrap_and_closes_for_the_next() -> None:
     """The sum of 8,192 pods of the largest size, 2^63, wrapped, and the node had room for everything."""
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     intake = Intake(state_machine, lambda: Instant(1000.0), {})
     intake.connect(Sink())  # type: ignore[arg-type]
     pods = [a_pod(f"p{number}", on=N) for number in range(MOST_PODS_ON_NODE + 2)]
@@ -239,7 +239,7 @@ class Sink:
 @pytest.mark.anyio
 async def test_an_event_that_cannot_be_applied_ends_nothing_and_closes_its_node() -> None:
     frames: list[bytes] = []
-    state_machine = Fragile(Policy(), write_frame=frames.append)
+    state_machine = Fragile(installed.POLICY, write_frame=frames.append)
     intake = Intake(state_machine, lambda: Instant(1000.0), {})
     intake.connect(Sink())  # type: ignore[arg-type]
     events: list[Event] = [NodeSeen(a_node(N)), NodeSeen(a_node(M)), Synced(), PodSeen(a_pod("odd", on=N)), TimePassed()]

@@ -5,20 +5,21 @@ Rows of the formula alone are in tests/unit/model/ledger. What is absent: rows o
 """
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import randomized
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.model.ids import Instant, PodUid
-from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.ledger.ledger import Watermark
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import NOTHING, Amounts
+from tests.support import installed
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import UNIT, Growing
 
@@ -33,8 +34,8 @@ PERMIT = '{"permit": {"vCPUs": "750m", "mem": "3Gi"}, "limit": {"vCPUs": "750m",
 
 
 def a_cluster(*, watermark_ppm: int = 800_000) -> Growing:
-    policy = NodePolicy(watermark_cpu_ppm=watermark_ppm, watermark_memory_ppm=watermark_ppm)
-    cluster = Growing(Policy(nodes=policy))
+    policy = replace(installed.NODES, watermark=Watermark(cpu=watermark_ppm, memory=watermark_ppm))
+    cluster = Growing(replace(installed.POLICY, nodes=policy))
     cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
     return cluster
 

@@ -1,14 +1,15 @@
 """`extender.bind: true`: filter holds nothing and depends on no earlier filter call; bind reserves, or refuses."""
 
+from dataclasses import replace
+
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, Nominate
 from slackwater.model.events import BindEnded, NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import NodeName
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.small_state_machine import M, N, SmallStateMachine
 
@@ -17,7 +18,7 @@ class Cluster(SmallStateMachine):
     """Slackwater binds, and our accounting is stricter than kube-scheduler's."""
 
     def __init__(self) -> None:
-        super().__init__(Policy(binds=True, nodes=NodePolicy(system=amounts("1", "0"))))
+        super().__init__(replace(installed.POLICY, bind=True, nodes=replace(installed.NODES, system=amounts("1", "0"))))
 
     def bind(self, pod: Pod, node: NodeName = N) -> Reason:
         return self.state_machine.bind(pod.uid, pod.key, node, self.now).reason

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import WritePermit
 from slackwater.model.events import BindEnded, LeadershipTaken, PermitNotWritten
 from slackwater.model.ids import NodeName, PodKey
@@ -14,6 +13,7 @@ from slackwater.model.permits import PersistedPermit, read_written
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import MigrationRef, ResizeTarget, Vertical
+from tests.support import installed
 from tests.support.bodies import bind_args
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
@@ -314,7 +314,7 @@ async def test_a_bind_into_room_that_is_not_persisted_as_free_is_refused() -> No
     on_record = PersistedPermit(permit=FOUR, permit_limit=FOUR).text()
     vm = structs.replace(a_pod("vm", on="n"), vertical=a_vertical(using=ONE, permit=on_record))
     other = a_pod("other", cpu="2")
-    async with a_service(Policy()) as service:
+    async with a_service(installed.POLICY) as service:
         service.has(a_node("n", cpu="4", memory="40Gi"), vm, other)
         claim = service.state_machine.state.reservations.get(vm.uid)
         assert claim is not None

@@ -18,7 +18,6 @@ from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus
-from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.auxiliary import AuxiliaryObjects
@@ -37,6 +36,7 @@ from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 from tests.support.nodegroups import a_group
@@ -95,7 +95,7 @@ class Ready:
 
 def a_large_state_machine(n_nodes: int, pods_each: int) -> StateMachine:
     """Nodes of four groups, most of them half full."""
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     now = Instant(0.0)
     for number in range(n_nodes):
         name = f"node-{number:05}"
@@ -168,7 +168,7 @@ def _preempt(cluster: Growing) -> None:
     candidate = Candidate(node=NodeName("general-1"), victims=leaving, awaited=())
     preemptor = a_pod("checkout", cpu="2", priority=1000)
     cluster.take(PodSeen(preemptor))
-    cluster.state_machine.preemptions.begin(preemptor, candidate, PreemptionPolicy(), Instant(cluster.now))
+    cluster.state_machine.preemptions.begin(preemptor, candidate, installed.PREEMPTION, Instant(cluster.now))
 
 
 def _drain(cluster: Growing) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.model.effects import (
     DrainEnd,
@@ -44,6 +43,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
+from tests.support import installed
 from tests.support.builders import a_node
 from tests.support.destinations import Destinations
 
@@ -69,7 +69,7 @@ class Cluster:
     nodes: dict[str, Node]
     pods: dict[PodUid, Pod]
     faults: Faults = all_well
-    limits: DrainLimits = field(default_factory=DrainLimits)
+    limits: DrainLimits = installed.DRAIN
     ends_after: float = 2.0
     now: float = 0.0
     log: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Cluster:
     busy: bool = False
 
     def __post_init__(self) -> None:
-        self.state_machine = StateMachine(Policy())
+        self.state_machine = StateMachine(installed.POLICY)
         self.destinations = Destinations(self.state_machine)
         self.drains = self.state_machine.removals.drains
         self.drains.limits = self.limits

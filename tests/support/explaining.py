@@ -35,6 +35,7 @@ from slackwater.model.storage import Storage
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
 
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 NOW = UnixTime(1e9)
@@ -54,8 +55,8 @@ class StatusSources:
     groups: tuple[GrowableGroup, ...] = ()
     #: The group of every node; None: of none.
     pool: GroupName | None = None
-    scale_up: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
-    scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+    scale_up: ScaleUpPolicy = installed.SCALE_UP
+    scale_down: ScaleDownPolicy = installed.SCALE_DOWN
 
     def snapshot(self) -> ClusterSnapshot:
         known = [pod.kind for pod in (*self.running_pods, *self.pending)]

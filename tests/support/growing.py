@@ -33,6 +33,7 @@ from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_pod, a_vertical, amounts
 
 UNIT = amounts("250m", "1Gi")
@@ -42,7 +43,7 @@ UNIT = amounts("250m", "1Gi")
 class Growing:
     """`sent`: writes on their way, oldest first."""
 
-    policy: Policy = field(default_factory=Policy)
+    policy: Policy = installed.POLICY
     now: float = 0.0
     nodes: dict[NodeName, Node] = field(default_factory=dict)
     pods: dict[PodKey, Pod] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from tests.support.builders import a_pod
 STEP = 10
 STEPS = 60 // STEP
 #: 95 % of the pods at once.
-WEB = PodClass(name="web", share_ppm=950_000, within_seconds=5.0)
+WEB = PodClass(name="web", share_ppm=950_000, within=5.0)
 NODE_SECONDS, POD_SECONDS, UNNEEDED_SECONDS, PODS_OF_A_NODE = 110, 180, 60, 8
 #: A Thursday, 2026-01-01.
 BEGAN = 1_767_225_600

@@ -6,11 +6,12 @@ Nodes are ones where our accounting is stricter than kube-scheduler's, as nodes 
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy, PreemptionPolicy
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Activate, ApiEffect, DeleteVictim, DrainReport, Effect, Nominate, ReadPod, WritePreempting
 from slackwater.model.events import (
     Event,
@@ -27,14 +28,18 @@ from slackwater.model.events import (
     VictimOutcome,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Node, Pod, read_preempting
 from slackwater.model.reasons import Reason
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import amounts
 
-POLICY = Policy(nodes=NodePolicy(system=amounts("100m", "1Mi")), preemption=PreemptionPolicy(enabled=True))
+POLICY = replace(
+    installed.POLICY,
+    nodes=replace(installed.NODES, system=amounts("100m", "1Mi")),
+    preemption=replace(installed.PREEMPTION, enabled=True),
+)
 
 
 class Cluster:

@@ -13,7 +13,6 @@ from typing import Any, Final
 import anyio
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Node, Pod
@@ -22,6 +21,7 @@ from slackwater.runtime.planner.process import PlanningProcess
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support import installed
 from tests.support.builders import a_node
 
 #: As the service starts it, but it may import from the directory of the repository: these questions.
@@ -98,7 +98,7 @@ class Asked:
     """A state machine with node `n1`, and its planning process."""
 
     def __init__(self, **more: Any) -> None:
-        self.state_machine = StateMachine(Policy())
+        self.state_machine = StateMachine(installed.POLICY)
         self.state_machine.apply(Synced(), NOW)
         self.has(machine("n1"))
         feed = ReplicaFeed(self.state_machine)

@@ -17,6 +17,7 @@ from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, Nod
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 NOW = UnixTime(1.8e9)
@@ -88,7 +89,7 @@ def planned(
 ) -> ScaleDownPlan:
     """`after` seconds from `NOW`."""
     return plan_scale_down(
-        state or ScaleDownState(), planning_input, policy or ScaleDownPolicy(), now=UnixTime(NOW + after), **more
+        state or ScaleDownState(), planning_input, policy or installed.SCALE_DOWN, now=UnixTime(NOW + after), **more
     )
 
 

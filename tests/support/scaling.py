@@ -7,15 +7,13 @@ requests and its node selector alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
-from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.fit.filter.taint_toleration import tolerated
@@ -35,6 +33,7 @@ from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.cloud import BEGAN, Cloud
 from tests.support.planners import InlinePlanning, a_feed
@@ -75,7 +74,7 @@ class Scenario:
         self.clouds = [Cloud(self.time, name=name) for name in names]
         self.cloud = self.clouds[0]
         self.node_group_policy = group_registry or NodeGroupPolicy()
-        self.policy = policy or ScaleUpPolicy(pending=PendingRules(after_scheduler=False))
+        self.policy = policy or replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False))
         self.slack: SlackPolicy | None = None
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []
@@ -84,7 +83,7 @@ class Scenario:
         self._begin()
 
     def _begin(self) -> None:
-        self.state_machine = StateMachine(Policy())
+        self.state_machine = StateMachine(installed.POLICY)
         self.state_machine.apply(Synced(), self.time.clock())
         self._shown: dict[NodeName, Node] = {}
         self.group_registry = NodeGroupRegistry(self.node_group_policy)

@@ -1,12 +1,13 @@
 """Groups, demands and plans as the tests of scaling up say them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, Template
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
-from slackwater.controllers.scaleup.pending import Demand, PendingRules, pending_demand
+from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, PodUid
@@ -14,6 +15,7 @@ from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, Nod
 from slackwater.model.objects import Node, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
+from tests.support import installed
 from tests.support.builders import a_node
 
 
@@ -59,7 +61,7 @@ def a_group(
 
 def demand_of(pods: Sequence[Pod]) -> Demand:
     """Every pod counts that may, at once."""
-    return pending_demand(pods, rules=PendingRules(after_scheduler=False), now=None)
+    return pending_demand(pods, rules=replace(installed.PENDING, after_scheduler=False), now=None)
 
 
 def planned(
@@ -75,7 +77,7 @@ def planned(
     snapshot = ClusterSnapshot.build(nodes, [*running_pods, *pending])
     with snapshot.fork():
         return plan_scale_up(
-            snapshot, demand_of(pending), groups, policy=policy or ScaleUpPolicy(), clock=lambda: 0.0, hints=hints or {}
+            snapshot, demand_of(pending), groups, policy=policy or installed.SCALE_UP, clock=lambda: 0.0, hints=hints or {}
         )
 
 

@@ -201,7 +201,7 @@ class SchedulerModel:
             self._take(self.jobs[uid].pod, node, -1)
 
     def _bind(self, job: Job, node: str) -> None:
-        if self.state_machine.policy.binds:
+        if self.state_machine.policy.bind:
             answer = self.state_machine.bind(job.pod.uid, job.pod.key, NodeName(node), self.at)
             if answer.reason is not Reason.OK:
                 self.denied += 1
@@ -213,7 +213,7 @@ class SchedulerModel:
         job.pod = structs.replace(job.pod, node=NodeName(node), resource_version=job.pod.resource_version + 1)
         job.bound_at = self.now
         del self._assumed[job.pod.uid]  # it counts there for good
-        if self.state_machine.policy.binds:
+        if self.state_machine.policy.bind:
             self._apply(BindEnded(job.pod.uid, NodeName(node), "bound", ""))
         self._apply(PodSeen(job.pod))
         for uid in list(self._dormant):  # an assigned pod wakes whom an extender refused

@@ -3,7 +3,7 @@
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -24,6 +24,7 @@ from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 
 DONE = Outcome("done", 200)
 #: How long an answer waits for deletions.
@@ -102,7 +103,7 @@ async def a_service(
     choice: Callable[[StateMachine], NodeChooser] | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[Service]:
-    state_machine = StateMachine(policy or Policy(), seed=7)
+    state_machine = StateMachine(policy or installed.POLICY, seed=7)
     state_machine.apply(Synced(), Instant(0.0))
     writer = ScriptedWriter()
     registry = CollectorRegistry()
@@ -111,7 +112,7 @@ async def a_service(
     def take(event: Event) -> None:
         service.take(event)
 
-    dispatcher = Dispatcher(writer, take, config or DispatcherConfig(bind_seconds=60.0), rng=Random(7))
+    dispatcher = Dispatcher(writer, take, config or replace(installed.DISPATCHER, bind_seconds=60.0), rng=Random(7))
     holder = _Readiness()
     permit_service = PermitService(state_machine, dispatcher.submit_all, lambda: Instant(service.now))
     extender = Extender(

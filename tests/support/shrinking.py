@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
-from slackwater.controllers.scaledown.loop import ScaleDownDelays, ScaleDownLoop
+from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import (
     Announce,
@@ -29,6 +29,7 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.runtime.autoscaler.provider_calls import MachineRemover
+from tests.support import installed
 from tests.support.builders import a_budget, a_pod
 from tests.support.destinations import Destinations
 from tests.support.scaling import Scenario
@@ -62,12 +63,17 @@ class ShrinkScene(Scenario):
         self,
         *,
         scale_down: ScaleDownPolicy | None = None,
-        delays: ScaleDownDelays | None = None,
+        delays: tuple[float, float, float] = (0.0, 0.0, 0.0),
         limits: DrainLimits | None = None,
     ) -> None:
-        self.shrink_policy = scale_down or ScaleDownPolicy(unneeded_seconds=60.0)
-        self.delays = delays or ScaleDownDelays(after_add=0.0, after_delete=0.0, after_failure=0.0)
-        self.limits = limits or DrainLimits()
+        after_add, after_delete, after_failure = delays
+        self.shrink_policy = replace(
+            scale_down or replace(installed.SCALE_DOWN, unneeded_time=60.0),
+            delay_after_add=after_add,
+            delay_after_delete=after_delete,
+            delay_after_failure=after_failure,
+        )
+        self.limits = limits or installed.DRAIN
         self.workloads: dict[str, Workload] = {}
         self.taints: dict[NodeName, tuple[Taint, ...]] = {}
         self.cordoned: set[NodeName] = set()
@@ -91,7 +97,6 @@ class ShrinkScene(Scenario):
             state_machine=self.state_machine,
             group_registry=self.group_registry,
             policy=lambda: self.shrink_policy,
-            delays=self.delays,
             timeout_seconds=0.0,
             submit=self.effects.extend,
             clock=self.time.clock,
@@ -101,9 +106,12 @@ class ShrinkScene(Scenario):
 
     def cut_off(self, priority: int) -> None:
         """Pods below the priority are expendable."""
-        self.policy = replace(self.policy, pending=replace(self.policy.pending, priority_cutoff=priority))
-        self.shrink_policy = replace(self.shrink_policy, rules=replace(self.shrink_policy.rules, priority_cutoff=priority))
-        self.state_machine.adopt_drain_rules(self.shrink_policy.rules, self.limits)
+        self.policy = replace(self.policy, pending=replace(self.policy.pending, expendable_pods_priority_cutoff=priority))
+        self.shrink_policy = replace(
+            self.shrink_policy, blocked_by=replace(self.shrink_policy.blocked_by, expendable_pods_priority_cutoff=priority)
+        )
+        policy = replace(self.state_machine.policy, blocked_by=self.shrink_policy.blocked_by, drain=self.limits)
+        self.state_machine.adopt_policy(policy)
 
     @property
     def now(self) -> Instant:
@@ -213,7 +221,7 @@ class ShrinkScene(Scenario):
             case RemoveNode():
                 self.remover.take(report)
             case FindDestinations():
-                found = self.destinations.found(report, self.shrink_policy.rules.priority_cutoff)
+                found = self.destinations.found(report, self.shrink_policy.blocked_by.expendable_pods_priority_cutoff)
                 self.carry_out(self.state_machine.apply(found, self.now))
             case _:
                 self.scale_down.take(report)

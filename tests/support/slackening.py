@@ -1,7 +1,7 @@
 """A cluster as tests of slack say it: nodes and pods come and go, and each `loop` plans growth and slack on what is there."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from msgspec import structs
@@ -10,7 +10,7 @@ from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
 from slackwater.controllers.slack.planning_input import PodHeadroom
-from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
+from slackwater.controllers.slack.policy import SlackRule
 from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.model.ids import NodeName, UnixTime
@@ -19,6 +19,7 @@ from slackwater.model.resources import NOTHING, Amounts
 from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
 from tests.support.scalingup import a_template, demand_of
 
 
@@ -36,10 +37,11 @@ def a_rule(
     least: Amounts = NOTHING,
     labels: Mapping[str, str] = MappingProxyType({}),
 ) -> SlackRule:
-    return SlackRule(
+    return replace(
+        installed.SLACK_RULE,
         name=name,
-        rate_ppm=round(rate * 1_000_000),
-        least=least,
+        min_rate=round(rate * 1_000_000),
+        min=least,
         granularity=granularity,
         sizing="v1" if sizing == "v1" else "v2",
         node_labels=tuple(sorted(labels.items())),
@@ -57,7 +59,7 @@ class Cluster:
     pod_headroom: tuple[PodHeadroom, ...] = ()
     max_nodes: int = 0
     shrink_seconds: float = 60.0
-    policy: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
+    policy: ScaleUpPolicy = installed.SCALE_UP
     state: SlackState = field(default_factory=SlackState)
     now: float = 0.0
 
@@ -65,7 +67,7 @@ class Cluster:
         """One plan; what it remembers is for the next."""
         self.now += seconds
         snapshot = ClusterSnapshot.build(self.nodes, self.pods, also=[each.kind for each in self.pod_headroom])
-        policy = SlackPolicy(rules=tuple(self.rules), max_nodes=self.max_nodes, shrink_seconds=self.shrink_seconds)
+        policy = replace(installed.SLACK, rules=tuple(self.rules), max_nodes=self.max_nodes, shrink_delay=self.shrink_seconds)
         found = plan_with_slack(
             snapshot,
             demand_of([pod for pod in self.pods if pod.node is None]),

@@ -4,15 +4,13 @@ The law that is asked of it, and who moves machines and kills the service, is `t
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec import structs
 
-from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.permits.state import PermitDecision
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Bind, CreateMigration, DeleteMigration, Effect, WritePermit
 from slackwater.model.events import (
     BindEnded,
@@ -29,6 +27,7 @@ from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.slowapi import ApiServer
 
@@ -87,7 +86,7 @@ class SlowCluster(RuleBasedStateMachine):
 
     @initialize(migrate=st.booleans(), uses=st.lists(sizes, min_size=2, max_size=5))
     def start(self, migrate: bool, uses: list[Amounts]) -> None:
-        self.policy = Policy(migration=MigrationPolicy(enabled=migrate))
+        self.policy = replace(installed.POLICY, migration=replace(installed.MIGRATION, enabled=migrate))
         self.begin([0, 1, 2])
         for use in uses:
             self.machine_comes(use, "a")

@@ -9,7 +9,6 @@ import numpy as np
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations
@@ -20,6 +19,7 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used
+from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
 
@@ -89,7 +89,7 @@ def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
     """On a snapshot and with running pods that are kept up to date; `again`: with what the loop before remembered."""
     machines, running = [a_node(number) for number in range(nodes)], list(half_used(nodes))
     group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
-    policy = ScaleDownPolicy()
+    policy = installed.SCALE_DOWN
 
     def run() -> Outcome:
         snapshot = ClusterSnapshot.build(machines, running)
@@ -109,4 +109,4 @@ def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
 
 
 def _facts() -> RuleFacts:
-    return RuleFacts(now=_NOW, disruptions=Disruptions(()))
+    return RuleFacts(now=_NOW, policy=installed.BLOCKED_BY, disruptions=Disruptions(()))

@@ -11,15 +11,15 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
-from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
+from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
@@ -31,10 +31,11 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, ZONE, a_node, a_pod
+from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
-_RULES: Final = PendingRules(after_scheduler=False)
-_POLICY: Final = ScaleUpPolicy(pending=_RULES, max_nodes=0)
+_RULES: Final = replace(installed.PENDING, after_scheduler=False)
+_POLICY: Final = replace(installed.SCALE_UP, pending=_RULES, max_nodes_per_scale_up=0)
 
 
 class Growth(NamedTuple):

@@ -13,9 +13,8 @@ from typing import Final
 from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
+from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
@@ -23,11 +22,12 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.bench.options import BenchFailed
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, Pending, a_node, full
+from tests.support import installed
 
 _GROUPS: Final = 10
 _WHOLE: Final = (31_000, 64 * GIB)
-_RULES: Final = PendingRules(after_scheduler=False)
-_POLICY: Final = ScaleUpPolicy(pending=_RULES, max_nodes=0)
+_RULES: Final = replace(installed.PENDING, after_scheduler=False)
+_POLICY: Final = replace(installed.SCALE_UP, pending=_RULES, max_nodes_per_scale_up=0)
 #: Long after the pods were made.
 _NOW: Final = UnixTime(1.8e9)
 

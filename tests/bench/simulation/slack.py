@@ -7,14 +7,13 @@ hundred has gone and another has come elsewhere.
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import Demand
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.ids import NodeName, UnixTime
@@ -25,9 +24,10 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used, mixed
+from tests.support import installed
 
 _EACH: Final = 30
-_POLICY: Final = SlackPolicy(rules=(SlackRule(name="cluster", rate_ppm=100_000),))
+_POLICY: Final = replace(installed.SLACK, rules=(replace(installed.SLACK_RULE, name="cluster", min_rate=100_000),))
 
 
 def cases(nodes: int) -> Iterator[Case]:
@@ -71,7 +71,7 @@ def _once(
         snapshot,
         Demand(),
         [group],
-        policy=ScaleUpPolicy(),
+        policy=installed.SCALE_UP,
         clock=time.perf_counter,
         slack=SlackInquiry(policy=_POLICY, now=UnixTime(1.8e9), state=state),
         pod_requests=pod_requests,

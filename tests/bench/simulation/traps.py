@@ -4,18 +4,17 @@ output asks for.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from msgspec import structs
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import PendingRules, pending_demand
+from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
@@ -27,10 +26,11 @@ from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, a_node, a_pod
+from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
-_RULES: Final = PendingRules(after_scheduler=False)
-_POLICY: Final = ScaleUpPolicy(pending=_RULES, max_nodes=0)
+_RULES: Final = replace(installed.PENDING, after_scheduler=False)
+_POLICY: Final = replace(installed.SCALE_UP, pending=_RULES, max_nodes_per_scale_up=0)
 
 
 def cases(quick: bool) -> Iterator[Case]:
@@ -125,7 +125,7 @@ def _removal(n_budgets: int, nodes: int, each: int = 30) -> Callable[[], Outcome
             budgets=budgets,
         )
         began = time.perf_counter()
-        plan = plan_scale_down(ScaleDownState(), planning_input, ScaleDownPolicy(), now=_NOW)
+        plan = plan_scale_down(ScaleDownState(), planning_input, installed.SCALE_DOWN, now=_NOW)
         return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
 
     return run

@@ -30,11 +30,12 @@ from slackwater.model.resources import NOTHING, amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
+from tests.support import installed
 from tests.support.scalingup import a_group, a_template, demand_of
 from tests.support.smallclusters import SmallCluster, small_clusters
 
 LAW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-NO_LIMITS = ScaleUpPolicy(max_nodes=0, estimate_seconds=0, plan_seconds=0)
+NO_LIMITS = replace(installed.SCALE_UP, max_nodes_per_scale_up=0, max_planning_time=0, plan_seconds=0)
 
 
 def a_snapshot(cluster: SmallCluster) -> ClusterSnapshot:
@@ -137,7 +138,7 @@ def test_one_group_needs_as_many_nodes_as_pod_by_pod(cluster: SmallCluster, temp
 @LAW
 @given(small_clusters(), some_groups(), st.integers(0, 4), st.booleans())
 def test_every_pod_is_in_exactly_one_list(cluster: SmallCluster, groups: list[GrowableGroup], most: int, balance: bool) -> None:
-    policy = replace(NO_LIMITS, max_nodes=most, balance=balance)
+    policy = replace(NO_LIMITS, max_nodes_per_scale_up=most, balance_similar_groups=balance)
     plan = plan_of(cluster, demand_of(cluster.pending), groups, policy)
     found = [pod.uid for scale_up in plan.scale_ups for pod in scale_up.pods]
     found += [pod.uid for pod, _ in plan.schedulable]
@@ -210,7 +211,7 @@ def _estimated(
 @LAW
 @given(small_clusters(), some_groups(), st.integers(0, 4))
 def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], most: int) -> None:
-    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, max_nodes=most))
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, max_nodes_per_scale_up=most))
     assert not most or plan.n_nodes <= most
     by_name = {group.name: group.group for group in groups}
     for scale_up in plan.scale_ups:
@@ -222,7 +223,7 @@ def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], 
 @given(small_clusters(), some_groups(), st.booleans())
 def test_a_plan_can_be_carried_out(cluster: SmallCluster, groups: list[GrowableGroup], balance: bool) -> None:
     """With the plan's nodes there, its pods can be placed where it says, one after another, in some order."""
-    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, balance=balance))
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, balance_similar_groups=balance))
     snapshot = a_snapshot(cluster)
     wanted = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable]
     by_name = {group.name: group for group in groups}
@@ -278,7 +279,7 @@ def test_planning_leaves_no_new_node_behind(cluster: SmallCluster, groups: list[
 def test_a_cap_on_nodes_takes_nodes_away_and_adds_none(cluster: SmallCluster, template: Node, most: int) -> None:
     group = a_group("g", template)
     free = plan_of(cluster, demand_of(cluster.pending), [group], NO_LIMITS)
-    capped = plan_of(cluster, demand_of(cluster.pending), [group], replace(NO_LIMITS, max_nodes=most))
+    capped = plan_of(cluster, demand_of(cluster.pending), [group], replace(NO_LIMITS, max_nodes_per_scale_up=most))
     assert capped.n_nodes == min(most, free.n_nodes)
 
 

@@ -9,9 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, Quota, SkipReason
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain import nodes, pods
 from slackwater.explain.findings import remedy
 from slackwater.explain.nodes import explain_node
@@ -24,6 +22,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import SCALE_DOWN_DISABLED
 from tests.laws.fit.test_evacuate_laws import OWNED, clusters
+from tests.support import installed
 from tests.support.builders import a_budget
 from tests.support.explaining import CASES, StatusSources
 from tests.support.scalingup import a_group, a_template
@@ -59,7 +58,7 @@ def pending_clusters(draw: st.DrawFn) -> StatusSources:
         pending=tuple(cluster.pending),
         storage=cluster.storage,
         groups=draw(groups()),
-        scale_up=ScaleUpPolicy(quotas=quotas, estimate_seconds=0.0, plan_seconds=0.0),
+        scale_up=replace(installed.SCALE_UP, quotas=quotas, max_planning_time=0.0, plan_seconds=0.0),
     )
 
 
@@ -71,9 +70,10 @@ def standing_clusters(draw: st.DrawFn) -> StatusSources:
         structs.replace(node, keep=draw(st.sampled_from(("", "", "", SCALE_DOWN_DISABLED)))) for node in cluster.nodes
     )
     smallest = draw(st.sampled_from((0, 0, len(nodes))))
-    policy = ScaleDownPolicy(
+    policy = replace(
+        installed.SCALE_DOWN,
         utilization_threshold=draw(st.sampled_from((0.3, 1.0, 5.0))),
-        minimum=ClusterMinimum(nodes=draw(st.sampled_from((0, 0, len(nodes))))),
+        minimum=replace(installed.MINIMUM, nodes=draw(st.sampled_from((0, 0, len(nodes))))),
     )
     allowed = draw(st.tuples(*[st.sampled_from((0, 1, 3))] * 2))
     budgets = [a_budget(app, allowed=count, app=app) for app, count in zip(("a", "b"), allowed, strict=True)]

@@ -23,6 +23,7 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.model.storage import Storage
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
 from tests.support.builders import a_budget
 from tests.support.seeds import examples
 from tests.support.smallclusters import SmallCluster, small_clusters
@@ -177,7 +178,7 @@ def comparable(outcome: Outcome) -> Outcome:
 
 
 def facts_with(disruptions: Disruptions) -> RuleFacts:
-    return RuleFacts(now=NOW, disruptions=disruptions)
+    return RuleFacts(now=NOW, policy=installed.BLOCKED_BY, disruptions=disruptions)
 
 
 @LAW

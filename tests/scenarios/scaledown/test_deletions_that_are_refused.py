@@ -1,10 +1,12 @@
 """A provider that deletes nothing: hardly a pod is evicted in vain, and removals go on when it deletes again."""
 
+from dataclasses import replace
+
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.ids import NodeName
+from tests.support import installed
 from tests.support.builders import a_node
 from tests.support.cloud import Pool
 from tests.support.shrinking import ShrinkScene
@@ -19,7 +21,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 def a_scene(*, empty: int = 0) -> tuple[ShrinkScene, Pool]:
     """Six nodes with four small pods each, and empty ones."""
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=60.0))
     template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     pool = scenario.cloud.has("a", size=6 + empty, template=template)
     scenario.settle()

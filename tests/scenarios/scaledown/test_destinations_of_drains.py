@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.effects import Activate, DrainOrder
 from slackwater.model.events import BudgetSeen, NodeGone
@@ -20,12 +19,13 @@ from slackwater.model.selectors import Requirement
 from slackwater.runtime.autoscaler.kept_room import put_kept_room
 from slackwater.runtime.autoscaler.scaledown_planning import with_drains_rolled_back
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
+from tests.support import installed
 from tests.support.builders import a_budget, a_pod
 from tests.support.draining import EPOCH, Cluster, a_cluster, all_well
 from tests.support.removing import machine, replica
 
 GPU = "x.io/gpu"
-LIMITS = DrainLimits(settle_seconds=1.0, retry_seconds=5.0, eviction_seconds=60.0)
+LIMITS = replace(installed.DRAIN, settle_time=1.0, retry_interval=5.0, eviction_timeout=60.0)
 
 
 def a_drain(pod: Pod | None = None) -> Cluster:

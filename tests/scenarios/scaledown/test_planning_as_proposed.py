@@ -1,13 +1,15 @@
 """Every statement of the parallel-drain proposal about planning: which nodes can go together, and what is remembered."""
 
+from dataclasses import replace
+
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState, restored
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason, UnremovableReason
+from tests.support import installed
 from tests.support.builders import a_budget
 from tests.support.removing import (
     NOW,
@@ -23,7 +25,7 @@ from tests.support.removing import (
 )
 
 N = [machine(f"n{number}") for number in range(1, 7)]
-ALL_TRIED = ScaleDownPolicy(min_evaluated=0)
+ALL_TRIED = replace(installed.SCALE_DOWN, min_evaluated=0)
 
 
 def four_at_a_quarter() -> tuple[list[Node], list[Pod]]:
@@ -142,14 +144,16 @@ def test_when_the_time_is_over_the_rest_is_not_tried() -> None:
 
 def test_a_minimum_of_nodes_is_tried_however_little_time_there_is() -> None:
     nodes, pods = four_at_a_quarter()
-    plan = planned(a_scene(nodes, pods), policy=ScaleDownPolicy(min_evaluated=2), stop=lambda: True)
+    plan = planned(a_scene(nodes, pods), policy=replace(installed.SCALE_DOWN, min_evaluated=2), stop=lambda: True)
     assert (plan.evaluated, plan.cut, removable(plan)) == (2, True, ["n1", "n2"])
 
 
 def test_a_loop_that_is_cut_short_keeps_the_time_of_every_candidate() -> None:
     nodes, pods = four_at_a_quarter()
     first = planned(a_scene(nodes, pods))
-    cut = planned(a_scene(nodes, pods), first.state, ScaleDownPolicy(min_evaluated=1), after=10, stop=lambda: True)
+    cut = planned(
+        a_scene(nodes, pods), first.state, replace(installed.SCALE_DOWN, min_evaluated=1), after=10, stop=lambda: True
+    )
     assert (removable(cut), set(cut.state.unreached)) == (["n1"], {"n2", "n3"})
     third = planned(a_scene(nodes, pods), cut.state, after=20)
     assert third.state.candidate_set == {NodeName("n1"): NOW, NodeName("n2"): NOW, NodeName("n3"): NOW}
@@ -158,13 +162,13 @@ def test_a_loop_that_is_cut_short_keeps_the_time_of_every_candidate() -> None:
 def test_candidates_of_the_loop_before_are_tried_first() -> None:
     nodes, pods = four_at_a_quarter()
     state = ScaleDownState(candidate_set={NodeName("n3"): NOW})
-    plan = planned(a_scene(nodes, pods), state, ScaleDownPolicy(min_evaluated=1), after=10, stop=lambda: True)
+    plan = planned(a_scene(nodes, pods), state, replace(installed.SCALE_DOWN, min_evaluated=1), after=10, stop=lambda: True)
     assert removable(plan) == ["n3"]
 
 
 def test_empty_nodes_are_tried_before_all_others() -> None:
     nodes, pods = four_at_a_quarter()
-    plan = planned(a_scene([*nodes, N[4]], pods), policy=ScaleDownPolicy(min_evaluated=1), stop=lambda: True)
+    plan = planned(a_scene([*nodes, N[4]], pods), policy=replace(installed.SCALE_DOWN, min_evaluated=1), stop=lambda: True)
     assert removable(plan) == ["n5"]
 
 

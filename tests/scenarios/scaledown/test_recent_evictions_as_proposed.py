@@ -1,14 +1,15 @@
 """What the parallel-drain proposal says of pods that were evicted a moment ago: they keep their room until they are back."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.ids import NodeName
 from slackwater.model.reasons import UnremovableReason
+from tests.support import installed
 from tests.support.removing import (
     NOW,
     WEB_KEY,
@@ -21,7 +22,7 @@ from tests.support.removing import (
 )
 
 N = [machine(f"n{number}") for number in range(1, 7)]
-ALL_TRIED = ScaleDownPolicy(min_evaluated=0)
+ALL_TRIED = replace(installed.SCALE_DOWN, min_evaluated=0)
 
 
 def an_eviction(cpu: str = "3", **more: Any) -> ScaleDownState:

@@ -1,9 +1,11 @@
 """Removals of nodes, from the taint to the deletion, and back where anything goes wrong: on virtual time, in the real world."""
 
+from dataclasses import replace
+
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
+from slackwater.controllers.scaledown.drains.node_view import PriorityGroup
 from slackwater.model.effects import CreateMigration, DrainOrder, Evict
 from slackwater.model.events import BudgetSeen, MachineSeen, NodeGone, NodeSeen
 from slackwater.model.eviction_facts import Owner
@@ -12,6 +14,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.vertical import Machine
+from tests.support import installed
 from tests.support.builders import a_budget, a_vertical, amounts
 from tests.support.draining import EPOCH, Cluster, a_cluster
 from tests.support.removing import machine, replica
@@ -94,7 +97,9 @@ def test_a_node_that_is_no_longer_empty_is_not_deleted_as_empty() -> None:
 
 
 def test_lower_priorities_leave_first_and_the_others_wait_until_they_are_gone() -> None:
-    limits = DrainLimits(groups=(PriorityGroup(priority=0, seconds=60), PriorityGroup(priority=1000, seconds=10)))
+    limits = replace(
+        installed.DRAIN, priority_groups=(PriorityGroup(priority=0, time=60), PriorityGroup(priority=1000, time=10))
+    )
     pods = [replica("important", "n1", priority=2000), replica("plain", "n1"), replica("low", "n1", priority=-5)]
     cluster = a_cluster(TWO, pods, limits=limits)
     cluster.begin("n1")
@@ -105,7 +110,7 @@ def test_lower_priorities_leave_first_and_the_others_wait_until_they_are_gone() 
 
 
 def test_a_pod_gets_its_own_time_to_end_or_its_groups_if_that_is_shorter() -> None:
-    limits = DrainLimits(groups=(PriorityGroup(priority=0, seconds=60),))
+    limits = replace(installed.DRAIN, priority_groups=(PriorityGroup(priority=0, time=60),))
     cluster = a_cluster(TWO, [replica("slow", "n1", grace_seconds=3600), replica("quick", "n1")], limits=limits)
     cluster.begin("n1")
     cluster.tick(6)
@@ -120,7 +125,7 @@ def test_a_blocked_eviction_is_asked_again_and_delays_its_own_node_alone() -> No
         blocked[what] = blocked.get(what, 0) - 1
         return "blocked" if blocked[what] >= 0 else "done"
 
-    limits = DrainLimits(retry_seconds=10)
+    limits = replace(installed.DRAIN, retry_interval=10)
     cluster = a_cluster([*TWO, machine("n3")], [replica("a", "n1"), replica("b", "n2")], faults=faults, limits=limits)
     cluster.tell(BudgetSeen(a_budget("web", allowed=0, app="web")))
     cluster.begin("n1", "n2")
@@ -171,9 +176,9 @@ def test_an_eviction_that_the_api_server_will_not_have_is_rolled_back_at_once() 
 
 def test_a_second_budget_in_the_middle_stops_the_drain_before_more_pods_go() -> None:
     """The Eviction API answers 500 for ever: who waits for it has evicted the others in vain."""
-    groups = (PriorityGroup(priority=-100, seconds=30.0), PriorityGroup(priority=0, seconds=30.0))
+    groups = (PriorityGroup(priority=-100, time=30.0), PriorityGroup(priority=0, time=30.0))
     pods = [structs.replace(replica("low", "n1"), priority=-1, labels=()), replica("a", "n1"), replica("b", "n1")]
-    cluster = a_cluster(TWO, pods, limits=DrainLimits(groups=groups))
+    cluster = a_cluster(TWO, pods, limits=replace(installed.DRAIN, priority_groups=groups))
     cluster.tell(BudgetSeen(a_budget("web", allowed=1, app="web")))
     cluster.begin("n1")
     cluster.tick(6)
@@ -186,7 +191,7 @@ def test_a_second_budget_in_the_middle_stops_the_drain_before_more_pods_go() -> 
 
 
 def test_with_force_a_pod_that_cannot_be_evicted_is_deleted() -> None:
-    limits = DrainLimits(force=True)
+    limits = replace(installed.DRAIN, force=True)
     cluster = a_cluster(
         TWO, [replica("a", "n1")], faults=lambda what: "blocked" if what == "evict a" else "done", limits=limits
     )
@@ -198,7 +203,7 @@ def test_with_force_a_pod_that_cannot_be_evicted_is_deleted() -> None:
 
 
 def test_pods_that_do_not_end_in_time_are_rolled_back() -> None:
-    limits = DrainLimits(groups=(PriorityGroup(priority=0, seconds=60),), headroom_seconds=30)
+    limits = replace(installed.DRAIN, priority_groups=(PriorityGroup(priority=0, time=60),), headroom_seconds=30)
     cluster = a_cluster(TWO, [replica("a", "n1")], limits=limits, ends_after=1e9)
     cluster.begin("n1")
     cluster.tick(94)
@@ -344,10 +349,10 @@ def test_a_virtual_machine_is_migrated_and_not_evicted() -> None:
 
 @pytest.mark.parametrize("evicted", [False, True])
 def test_a_machine_that_may_not_migrate_blocks_or_is_evicted_as_the_policy_says(evicted: bool) -> None:
-    from slackwater.fit.drainability import DrainPolicy
-
     cluster = a_cluster(TWO, [a_machine_pod("m", "n1", auto_migrate=False)])
-    cluster.state_machine.adopt_drain_rules(DrainPolicy(machines_evicted=evicted), DrainLimits())
+    cluster.state_machine.adopt_policy(
+        replace(installed.POLICY, blocked_by=replace(installed.BLOCKED_BY, fixed_machines=not evicted))
+    )
     cluster.begin("n1")
     cluster.tick(20)
     assert cluster.how_it_ended() == {"n1": "removed" if evicted else "MachineCannotMigrate"}

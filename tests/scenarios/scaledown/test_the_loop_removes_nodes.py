@@ -6,15 +6,13 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
-from slackwater.controllers.scaledown.loop import ScaleDownDelays
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.selectors import Requirement
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 
@@ -48,7 +46,7 @@ async def test_under_used_nodes_are_packed_onto_the_fewest() -> None:
 
 
 async def test_nothing_goes_before_its_time_and_the_time_is_kept_in_taints() -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=100.0))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=100.0))
     pool(scenario, 3)
     await scenario.pass_time(90)
     assert scenario.sizes() == {"a": 3}
@@ -58,7 +56,7 @@ async def test_nothing_goes_before_its_time_and_the_time_is_kept_in_taints() -> 
 
 
 async def test_a_restart_goes_on_where_the_taints_say() -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=100.0))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=100.0))
     pool(scenario, 3)
     await scenario.pass_time(90)
     scenario.restart()
@@ -67,7 +65,7 @@ async def test_a_restart_goes_on_where_the_taints_say() -> None:
 
 
 async def test_a_drain_goes_on_after_a_restart() -> None:
-    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=30.0))
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=30.0))
     nodes = pool(scenario, 2)
     scenario.runs("web", nodes[:1])
     scenario.runs("other", nodes[1:], cpu="2500m")
@@ -86,7 +84,7 @@ async def test_a_group_keeps_its_minimum() -> None:
 
 
 async def test_a_budget_delays_its_own_nodes_and_is_never_violated() -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=30.0))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=30.0))
     nodes = pool(scenario, 8)
     scenario.runs("guarded", nodes[:4], least=3)
     scenario.runs("plain", nodes[4:])
@@ -95,7 +93,7 @@ async def test_a_budget_delays_its_own_nodes_and_is_never_violated() -> None:
 
 
 async def test_a_cool_down_after_growth_is_the_groups_own() -> None:
-    scenario = ShrinkScene(delays=ScaleDownDelays(after_add=300.0, after_delete=0.0, after_failure=0.0))
+    scenario = ShrinkScene(delays=(300.0, 0.0, 0.0))
     pool(scenario, 2)
     scenario.group_registry.observe([], {}, Instant(0.0), silent={})
     scenario.wants_many(3, tag="burst")
@@ -109,7 +107,7 @@ async def test_a_cool_down_after_growth_is_the_groups_own() -> None:
 
 
 async def test_pods_that_come_in_the_middle_stop_the_drains_whose_room_they_need() -> None:
-    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     nodes = pool(scenario, 4)
     scenario.runs("web", nodes)
     await scenario.pass_time(85)
@@ -125,7 +123,7 @@ async def test_pods_that_come_in_the_middle_stop_the_drains_whose_room_they_need
 
 
 async def test_a_person_cancels_and_the_node_is_left_alone_for_a_while() -> None:
-    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     nodes = pool(scenario, 2)
     scenario.runs("web", nodes[:1])
     scenario.runs("other", nodes[1:], cpu="2500m")
@@ -140,7 +138,7 @@ async def test_a_person_cancels_and_the_node_is_left_alone_for_a_while() -> None
 
 
 async def test_a_provider_that_fails_gives_the_node_back_and_the_group_cools_down() -> None:
-    scenario = ShrinkScene(delays=ScaleDownDelays(after_add=0.0, after_delete=0.0, after_failure=200.0))
+    scenario = ShrinkScene(delays=(0.0, 0.0, 200.0))
     pool(scenario, 1)
     scenario.cloud.refuse("other")
     await scenario.pass_time(100)
@@ -153,7 +151,9 @@ async def test_a_provider_that_fails_gives_the_node_back_and_the_group_cools_dow
 
 
 async def test_without_overlap_one_batch_of_drains_ends_before_the_next_begins() -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=30.0, max_drains=2, overlap_drains=False))
+    scenario = ShrinkScene(
+        scale_down=replace(installed.SCALE_DOWN, unneeded_time=30.0, max_drain_parallelism=2, parallel_drain=False)
+    )
     nodes = pool(scenario, 8)
     scenario.runs("web", nodes)
     await scenario.pass_time(600)
@@ -161,11 +161,11 @@ async def test_without_overlap_one_batch_of_drains_ends_before_the_next_begins()
 
 
 async def test_switched_off_nothing_goes_and_what_had_begun_is_given_up() -> None:
-    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     pool(scenario, 3)
     await scenario.pass_time(85)
     assert len(scenario.state_machine.removals.drains.nodes) == 3
-    scenario.shrink_policy = ScaleDownPolicy(enabled=False)
+    scenario.shrink_policy = replace(installed.SCALE_DOWN, enabled=False)
     scenario.restart()
     await scenario.pass_time(120)
     assert (scenario.sizes(), scenario.cordoned) == ({"a": 3}, set())
@@ -173,7 +173,7 @@ async def test_switched_off_nothing_goes_and_what_had_begun_is_given_up() -> Non
 
 
 async def test_after_a_start_nothing_is_forgotten_while_the_provider_does_not_answer() -> None:
-    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     pool(scenario, 1)
     await scenario.pass_time(85)
     scenario.restart()
@@ -209,8 +209,8 @@ async def test_an_evicted_pod_of_a_kind_that_is_nowhere_any_more_can_still_be_pl
 async def makespan(drains: int) -> tuple[float, int]:
     """Seconds until eight nodes at a quarter are packed, and how many pods were evicted for it."""
     scenario = ShrinkScene(
-        scale_down=ScaleDownPolicy(unneeded_seconds=30.0, max_drains=drains),
-        limits=DrainLimits(settle_seconds=20.0),
+        scale_down=replace(installed.SCALE_DOWN, unneeded_time=30.0, max_drain_parallelism=drains),
+        limits=replace(installed.DRAIN, settle_time=20.0),
     )
     scenario.runs("web", pool(scenario, 8))
     while scenario.sizes()["a"] > 2:
@@ -227,7 +227,7 @@ async def test_drains_side_by_side_take_a_fraction_of_the_time_and_disturb_no_mo
 
 
 async def test_a_pod_of_two_budgets_keeps_its_node_and_no_pod_is_evicted_in_vain() -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy())
+    scenario = ShrinkScene(scale_down=installed.SCALE_DOWN)
     nodes = pool(scenario, 3)
     scenario.runs("guarded", nodes[:1], cpu="100m", least=0, budgets=2)
     scenario.runs("innocent", nodes[:1], cpu="100m")
@@ -241,7 +241,7 @@ async def test_a_pod_of_two_budgets_keeps_its_node_and_no_pod_is_evicted_in_vain
 
 async def test_a_drain_that_fails_again_and_again_is_tried_less_and_less_often() -> None:
     """A webhook refuses the eviction, whatever the budgets say. Without the pauses there are 19 drains in four hours."""
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy())
+    scenario = ShrinkScene(scale_down=installed.SCALE_DOWN)
     nodes = pool(scenario, 3)
     scenario.refused.add("guarded")
     scenario.runs("guarded", nodes[:1], cpu="100m")
@@ -260,7 +260,7 @@ async def test_a_drain_that_fails_again_and_again_is_tried_less_and_less_often()
 
 
 async def test_a_failed_drain_is_forgotten_in_time() -> None:
-    policy = ScaleDownPolicy(unneeded_seconds=30.0, recheck_seconds=100.0, longest_backoff_seconds=200.0)
+    policy = replace(installed.SCALE_DOWN, unneeded_time=30.0, unremovable_recheck_time=100.0, max_drain_backoff=200.0)
     scenario = ShrinkScene(scale_down=policy)
     nodes = pool(scenario, 3)
     scenario.refused.add("guarded")
@@ -281,7 +281,7 @@ async def test_a_failed_drain_is_forgotten_in_time() -> None:
 
 async def test_a_node_that_waits_to_be_judged_again_says_so() -> None:
     """Its pod fitted nowhere when it was last judged. Now it is empty, and is judged again only after the recheck time."""
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=600.0, recheck_seconds=100.0))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=600.0, unremovable_recheck_time=100.0))
     nodes = pool(scenario, 2)
     scenario.runs("web", nodes[:1], cpu="1900m")
     scenario.runs("big", nodes[1:], cpu="2500m")
@@ -312,7 +312,7 @@ async def test_expendable_pods_keep_no_node_whatever_the_cutoff(cutoff: int) -> 
 
 @pytest.mark.parametrize("cutoff", [-10, 0, 1000])
 async def test_pods_that_may_preempt_expendable_ones_request_no_node_whatever_the_cutoff(cutoff: int) -> None:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(enabled=False))
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, enabled=False))
     scenario.cut_off(cutoff)
     [node] = pool(scenario, 1)
     scenario.wants(a_pod("filler", on=node, cpu="3", memory="1Gi", priority=cutoff - 1))
@@ -322,7 +322,7 @@ async def test_pods_that_may_preempt_expendable_ones_request_no_node_whatever_th
 
 
 async def test_a_drain_whose_room_was_needed_does_not_begin_again_at_once() -> None:
-    scenario = ShrinkScene(limits=DrainLimits(settle_seconds=60.0))
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     nodes = pool(scenario, 2)
     scenario.runs("web", nodes[:1])
     scenario.runs("other", nodes[1:], cpu="2500m")

@@ -1,22 +1,22 @@
 """A start-time SLO in the real loop over a cloud on virtual time: it observes arrivals and nodes' starts, and keeps room."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.model.start_time_slo import Observed, PodClass
 from slackwater.runtime.autoscaler.pod_arrival_watch import ArrivalWatch
 from slackwater.runtime.autoscaler.status_document import record_document
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.shrinking import ShrinkScene
 
 pytestmark = pytest.mark.anyio
 
-WEB = PodClass(name="web", share_ppm=950_000, within_seconds=5.0, labels=(("tier", "web"),))
+WEB = PodClass(name="web", share_ppm=950_000, within=5.0, labels=(("tier", "web"),))
 
 
 @pytest.fixture(params=["asyncio"])
@@ -46,8 +46,8 @@ class SLOScene(ShrinkScene):
 
 
 def a_scene() -> SLOScene:
-    scenario = SLOScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
-    scenario.slack = SlackPolicy(node_start_seconds=300.0)
+    scenario = SLOScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=60.0))
+    scenario.slack = replace(installed.SLACK, node_start_seconds=300.0)
     template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", size=0, max_size=100, template=template)
     scenario.settle()

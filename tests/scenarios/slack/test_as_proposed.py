@@ -12,7 +12,6 @@ from msgspec import structs
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.slack.planning_input import PodHeadroom
 from slackwater.controllers.slack.policy import PPM
@@ -27,6 +26,7 @@ from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
 from tests.support.builders import a_pod, amounts
 from tests.support.scalingup import a_group, a_template, grown
 from tests.support.slackening import Cluster, a_machine, a_rule, held
@@ -153,7 +153,7 @@ def removals(cluster: Cluster):  # type: ignore[no-untyped-def]  # a ScaleDownPl
         group_of={node.name: GroupName("g") for node in cluster.nodes},
         placeholders=tuple(each.pod for each in cluster.placeholders if each.place is not None),
     )
-    return plan_scale_down(ScaleDownState(), planning_input, ScaleDownPolicy(), now=UnixTime(1e9))
+    return plan_scale_down(ScaleDownState(), planning_input, installed.SCALE_DOWN, now=UnixTime(1e9))
 
 
 def test_r4_one_knob_is_enough() -> None:

@@ -1,11 +1,12 @@
 """The real loop over a cloud on virtual time: pods within the slack never wait for a node, slack refills, nothing eats it."""
 
+from dataclasses import replace
+
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.model.resources import Amounts
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.shrinking import ShrinkScene
 
@@ -18,9 +19,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 def a_scene(size: int, *, least: Amounts, max_nodes: int = 0, largest: int = 1000) -> ShrinkScene:
-    scenario = ShrinkScene(scale_down=ScaleDownPolicy(unneeded_seconds=60.0))
-    rule = SlackRule(name="cluster", least=least, granularity=4, sizing="v1")
-    scenario.slack = SlackPolicy(rules=(rule,), max_nodes=max_nodes, shrink_seconds=60.0)
+    scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=60.0))
+    rule = replace(installed.SLACK_RULE, name="cluster", min=least, granularity=4, sizing="v1")
+    scenario.slack = replace(installed.SLACK, rules=(rule,), max_nodes=max_nodes, shrink_delay=60.0)
     template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))
     scenario.cloud.has("a", size=size, max_size=largest, template=template)
     scenario.settle()
@@ -102,7 +103,7 @@ async def test_what_is_asked_for_no_more_goes_and_its_nodes_with_it() -> None:
     scenario = a_scene(3, least=amounts("10", "10Gi"))
     await scenario.pass_time(200)
     assert scenario.sizes() == {"a": 3}
-    scenario.slack = SlackPolicy()
+    scenario.slack = installed.SLACK
     await scenario.pass_time(200)
     assert scenario.sizes() == {"a": 0}
 

@@ -32,13 +32,14 @@ from slackwater.model.scheduler_profile import FilterProfile, SpreadSources
 from slackwater.model.storage import Storage
 from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 from tests.support.scalingup import a_template
 
 pytestmark = pytest.mark.anyio
 NOW = Instant(100.0)
-_POLICY = Policy()
+_POLICY = installed.POLICY
 NOTHING_ELSE = AuxiliaryObjects(namespaces={"default": {}}, storage=Storage(), daemons=())
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 
@@ -306,7 +307,7 @@ async def test_a_pod_is_explained_by_the_filters_of_its_profile() -> None:
         *web,
         asks,
         group_registry=a_group_registry(),
-        policy=Policy(profiles=profiles),
+        policy=replace(installed.POLICY, profiles=profiles),
         auxiliary=replace(NOTHING_ELSE, spread_sources=SpreadSources(services={"default": ({"app": "web"},)})),
     )
     answer = await bench.get("pods/default/web-1")

@@ -15,11 +15,11 @@ from slackwater.cli.main import main
 from slackwater.controllers.history.answer import past_of
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History
-from slackwater.controllers.policy import Policy
 from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Remembered
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.http_answers import answering
 
@@ -54,7 +54,7 @@ async def get(path: str, history: History) -> tuple[int, Any]:
         return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since_ms)
 
     app: Any = ops_app(
-        state_machine=StateMachine(Policy()),
+        state_machine=StateMachine(installed.POLICY),
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

@@ -10,12 +10,12 @@ from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import UnixTime
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.runtime.autoscaler.planning import ScaleUpRules
 from slackwater.runtime.autoscaler.scaleup_planning import _demand
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import whole_cluster
 from tests.support.manifests import Obj, node_labels, node_manifest
@@ -84,7 +84,7 @@ def test_the_service_plans_for_pods_that_grow_and_passes_over_others(how: str | 
     pod = decoder.decode(msgspec.json.encode(a_pod("a", how)))
     replica = SnapshotReplica()
     replica.take(replace(whole_cluster([], [pod]), namespaces={}))
-    rules = ScaleUpRules(policy=ScaleUpPolicy(), slack=None, strict_for="slackwater")
+    rules = ScaleUpRules(policy=installed.SCALE_UP, slack=None, strict_for="slackwater")
     demand = _demand(replica, UnixTime(1e9), rules)
     assert [[each.pod.uid for each in demand.passed_over], [each.uid for each in demand.counted]] == (
         [["uid-a"], []] if how is None else [[], ["uid-a"]]

@@ -13,11 +13,11 @@ from slackwater.app.offline.explain import explain_offline
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.runtime import dump
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod
 from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, pod_manifest
@@ -100,7 +100,7 @@ def test_a_node_that_waits_for_a_budget_which_the_plan_uses_is_told_from_one_tha
 
 def a_dump(folder: Path, configuration: Obj | None) -> str:
     """The dump of a service: a full node of group `pool`, and a pod that waits."""
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     state_machine.apply(Synced(), NOW)
     node = structs.replace(a_node("n1", labels={GROUP: "pool"}), scalars=(("pods", 110),))
     for event in (NodeSeen(node), PodSeen(a_pod("full", on="n1", cpu="4")), PodSeen(a_pod("waits", cpu="2"))):

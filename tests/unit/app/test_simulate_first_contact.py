@@ -9,12 +9,11 @@ from msgspec import structs
 
 from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS
 from slackwater.cli.main import main
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.runtime import dump
 from slackwater.runtime.state_machine import StateMachine
-from tests.support import builders
+from tests.support import builders, installed
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
@@ -112,7 +111,7 @@ def test_equal_rows_are_one_and_pods_that_cannot_be_helped_are_named(simulate: S
 
 def a_dump() -> str:
     """What a running service answers to /dumpstate: a full node of a group, and a pod that waits."""
-    state_machine, now = StateMachine(Policy()), Instant(5.0)
+    state_machine, now = StateMachine(installed.POLICY), Instant(5.0)
     node = structs.replace(builders.a_node("n1", cpu="4", labels={"agentpool": "blue"}), scalars=(("pods", 110),))
     for event in (NodeSeen(node), PodSeen(builders.a_pod("on", on="n1", cpu="3")), PodSeen(builders.a_pod("waits", cpu="3"))):
         state_machine.apply(event, now)

@@ -1,14 +1,15 @@
 """Slack as the configuration says it: rules, and the times at which schedules are due."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from slackwater.app.policies import slack_policy_of, slo_classes_of
 from slackwater.app.settings import SettingsError, loads
-from slackwater.controllers.slack.policy import SlackRule
 from slackwater.model.ids import UnixTime
 from slackwater.model.start_time_slo import PodClass
+from tests.support import installed
 from tests.support.builders import amounts
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -33,10 +34,12 @@ def test_rules_are_what_the_file_says() -> None:
     text += '[{name: b, nodeLabels: {pool: b}, extraCapacity: {min: {cpu: "2", memory: 1Gi}}}]}}'
     policy = slack_policy_of(loads(HEADER + text))
     assert policy is not None
-    assert (policy.max_nodes, policy.shrink_seconds) == (3, 60.0)
+    assert (policy.max_nodes, policy.shrink_delay) == (3, 60.0)
     assert policy.rules == (
-        SlackRule(name="cluster", rate_ppm=100_000, granularity=4, sizing="v1"),
-        SlackRule(name="b", least=amounts("2", "1Gi"), node_labels=(("pool", "b"),), granularity=4, sizing="v1"),
+        replace(installed.SLACK_RULE, name="cluster", min_rate=100_000, granularity=4, sizing="v1"),
+        replace(
+            installed.SLACK_RULE, name="b", min=amounts("2", "1Gi"), node_labels=(("pool", "b"),), granularity=4, sizing="v1"
+        ),
     )
 
 
@@ -87,15 +90,15 @@ def test_a_slo_is_what_the_file_says() -> None:
     settings = loads(HEADER + text)
     policy = slack_policy_of(settings)
     assert policy is not None
-    assert (policy.node_start_seconds, policy.loop_seconds, policy.unneeded_seconds) == (120, 20, 600)
+    assert (policy.node_start_seconds, policy.scan_interval, policy.unneeded_time) == (120, 20, 600)
     assert slo_classes_of(settings) == (
         PodClass(
             name="web",
             share_ppm=995_000,
-            within_seconds=10.0,
+            within=10.0,
             namespaces=("shop",),
             labels=(("tier", "web"),),
-            least_priority=5,
+            min_priority=5,
         ),
     )
     assert slo_classes_of(loads(HEADER + text + "\nfeatureGates: {ResourceSlack: false}")) == ()
@@ -106,7 +109,7 @@ def test_a_node_of_an_impatient_group_counts_for_how_long_nodes_stay() -> None:
     text = "autoscaler: {nodeGroups: [{name: a}, {name: b, scaleDown: {unneededTime: 1m}}]}"
     policy = slack_policy_of(loads(HEADER + text))
     assert policy is not None
-    assert policy.unneeded_seconds == 60
+    assert policy.unneeded_time == 60
 
 
 @pytest.mark.parametrize(

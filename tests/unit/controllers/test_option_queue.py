@@ -1,6 +1,7 @@
 """Options one after another: what is taken touches some, and only those are estimated again."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,9 @@ from slackwater.controllers.scaleup.expanders.priority import Priorities
 from slackwater.controllers.scaleup.expanders.scarcity import CPU_AND_MEMORY
 from slackwater.controllers.scaleup.groups import Budget, Quota
 from slackwater.controllers.scaleup.option_queue import OptionQueue
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.objects import Pod
 from slackwater.snapshot.equivalence_groups import KindId
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.scalingup import a_group, a_template, grown, planned
 
@@ -105,7 +106,9 @@ def own(number: int) -> Pod:
 
 def test_five_hundred_groups_each_get_the_node_for_their_own_pod() -> None:
     groups = [a_group(f"g{n}", a_template(f"t{n}", labels={"of": f"g{n}"})) for n in range(500)]
-    plan = planned([own(number) for number in range(500)], groups, policy=ScaleUpPolicy(max_nodes=400))
+    plan = planned(
+        [own(number) for number in range(500)], groups, policy=replace(installed.SCALE_UP, max_nodes_per_scale_up=400)
+    )
     assert set(grown(plan).values()) == {1}
     assert len(grown(plan)) == 400
     assert len(plan.unhelpable) == 100

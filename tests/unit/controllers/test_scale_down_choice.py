@@ -16,6 +16,7 @@ from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Taint
 from slackwater.model.reasons import UnremovableReason
+from tests.support import installed
 from tests.support.builders import a_budget, a_vertical
 from tests.support.removing import NOW, POOL, a_group, a_scene, machine, planned, removable, replica
 
@@ -27,7 +28,7 @@ def test_the_largest_waste_goes_first_so_the_least_stays() -> None:
     sizes = {"a1": "1", "a2": "1", "b1": "4", "b2": "4", "b3": "4", "c1": "9"}
     nodes = [machine(name, cpu) for name, cpu in sizes.items()]
     pods = [replica(f"on-{name}", name) for name in sizes]
-    plan = planned(a_scene(nodes, pods), policy=ScaleDownPolicy(utilization_threshold=0.75))
+    plan = planned(a_scene(nodes, pods), policy=replace(installed.SCALE_DOWN, utilization_threshold=0.75))
     stays = sorted(set(sizes) - set(removable(plan)))
     assert sum(int(sizes[name]) for name in stays) == 6
 
@@ -36,7 +37,7 @@ def test_in_list_order_the_first_feasible_nodes_go() -> None:
     nodes = [machine("small", "2"), machine("large", "8")]
     pods = [replica("a", "small", "1"), replica("b", "large", "1")]
     assert removable(planned(a_scene(nodes, pods))) == ["large"]
-    assert removable(planned(a_scene(nodes, pods), policy=ScaleDownPolicy(choice="list"))) == ["small"]
+    assert removable(planned(a_scene(nodes, pods), policy=replace(installed.SCALE_DOWN, choice="list"))) == ["small"]
 
 
 def test_prices_count_where_they_are_known() -> None:
@@ -106,7 +107,7 @@ def begun(
     size = [machine(found.node) for found in plan.removable]
     group = a_group(size, options=options or GroupOptions(), missing=missing)
     under_way = RunningRemovals(removals=removals, drains=drains)
-    return choose_batch(plan, {POOL: group}, policy or ScaleDownPolicy(), under_way, now=UnixTime(NOW + after), **more)
+    return choose_batch(plan, {POOL: group}, policy or installed.SCALE_DOWN, under_way, now=UnixTime(NOW + after), **more)
 
 
 def reasons(batch: Batch) -> dict[str, int]:
@@ -117,22 +118,37 @@ def reasons(batch: Batch) -> dict[str, int]:
 
 
 def test_empty_nodes_go_up_to_the_parallelism_then_drains_up_to_what_is_left_and_their_own() -> None:
-    batch = begun(a_plan(empty=4, full=9), ScaleDownPolicy(max_parallelism=8, max_drains=5))
+    batch = begun(a_plan(empty=4, full=9), replace(installed.SCALE_DOWN, max_scale_down_parallelism=8, max_drain_parallelism=5))
     assert (len(batch.empty), len(batch.drains), batch.status) == (4, 4, "started")
-    batch = begun(a_plan(empty=1, full=9), ScaleDownPolicy(max_parallelism=8, max_drains=5))
+    batch = begun(a_plan(empty=1, full=9), replace(installed.SCALE_DOWN, max_scale_down_parallelism=8, max_drain_parallelism=5))
     assert (len(batch.empty), len(batch.drains)) == (1, 5)
     assert reasons(batch) == {"ScaleDownThrottled": 4}
 
 
 def test_what_is_under_way_counts() -> None:
-    batch = begun(a_plan(empty=9, full=9), ScaleDownPolicy(max_parallelism=10, max_drains=5), removals=7, drains=4)
+    batch = begun(
+        a_plan(empty=9, full=9),
+        replace(installed.SCALE_DOWN, max_scale_down_parallelism=10, max_drain_parallelism=5),
+        removals=7,
+        drains=4,
+    )
     assert (len(batch.empty), len(batch.drains)) == (3, 0)
-    batch = begun(a_plan(full=9), ScaleDownPolicy(max_parallelism=10, max_drains=5), removals=7, drains=4)
+    batch = begun(
+        a_plan(full=9),
+        replace(installed.SCALE_DOWN, max_scale_down_parallelism=10, max_drain_parallelism=5),
+        removals=7,
+        drains=4,
+    )
     assert (len(batch.empty), len(batch.drains)) == (0, 1)
 
 
 def test_lengthy_drains_hold_no_empty_node_up() -> None:
-    batch = begun(a_plan(empty=6, full=2), ScaleDownPolicy(max_parallelism=10, max_drains=5), removals=5, drains=5)
+    batch = begun(
+        a_plan(empty=6, full=2),
+        replace(installed.SCALE_DOWN, max_scale_down_parallelism=10, max_drain_parallelism=5),
+        removals=5,
+        drains=5,
+    )
     assert (len(batch.empty), len(batch.drains)) == (5, 0)
 
 
@@ -169,14 +185,14 @@ def test_after_a_refused_deletion_an_empty_node_goes_first_or_else_one_with_pods
 
 
 def test_without_overlap_no_drain_begins_while_anything_is_being_removed_but_empty_nodes_go() -> None:
-    cautious = ScaleDownPolicy(overlap_drains=False)
+    cautious = replace(installed.SCALE_DOWN, parallel_drain=False)
     batch = begun(a_plan(empty=1, full=2), cautious, removals=1)
     assert (len(batch.empty), len(batch.drains), reasons(batch)) == (1, 0, {"DrainInProgress": 2})
     assert len(begun(a_plan(full=2), cautious).drains) == 2
 
 
 def test_one_drain_at_a_time_is_the_old_algorithm() -> None:
-    policy = ScaleDownPolicy(max_drains=1)
+    policy = replace(installed.SCALE_DOWN, max_drain_parallelism=1)
     assert len(begun(a_plan(empty=3, full=3), policy).drains) == 1
     assert begun(a_plan(full=3), policy, removals=1, drains=1).status == "throttled"
 
@@ -191,19 +207,19 @@ def test_a_risky_drain_begins_after_the_others() -> None:
     plan = a_plan(full=2)
     first, second = plan.removable
     risky = replace(plan, removable=(replace(first, risky=True), second))
-    assert begun(risky, ScaleDownPolicy(max_drains=1)).nodes == (second.node,)
+    assert begun(risky, replace(installed.SCALE_DOWN, max_drain_parallelism=1)).nodes == (second.node,)
 
 
 def test_a_group_that_is_all_or_nothing_goes_as_a_whole_or_not() -> None:
     whole = GroupOptions(all_or_nothing=True)
-    few = ScaleDownPolicy(max_parallelism=2, max_drains=1)
+    few = replace(installed.SCALE_DOWN, max_scale_down_parallelism=2, max_drain_parallelism=1)
     assert reasons(begun(a_plan(empty=3), few, options=whole, missing=1)) == {"AtomicScaleDownFailed": 3}
     assert len(begun(a_plan(empty=3), few, options=whole).empty) == 3
     assert begun(a_plan(empty=3), few, options=whole, removals=2).status == "throttled"
 
 
 def test_nothing_begins_where_it_is_switched_off_or_pods_are_homeless() -> None:
-    assert begun(a_plan(empty=1), ScaleDownPolicy(enabled=False)).status == "disabled"
+    assert begun(a_plan(empty=1), replace(installed.SCALE_DOWN, enabled=False)).status == "disabled"
     homeless = KeptNode(node=NodeName("n1"), unremovable_reason=UnremovableReason.EVICTED_PODS_HOMELESS)
     assert begun(replace(a_plan(empty=1), homeless=homeless)).status == "homeless"
     assert begun(ScaleDownPlan(state=ScaleDownState())).status == "no-candidates"

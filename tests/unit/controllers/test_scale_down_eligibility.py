@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.policy import GroupPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupOptions, Instance, InstanceId
 from slackwater.model.objects import Taint
 from slackwater.model.pod_constraints import Kind, PodConstraints
+from tests.support import installed
 from tests.support.builders import amounts
 from tests.support.removing import NOW, POOL, a_group, a_scene, kept, machine, planned, removable, replica
 
@@ -32,14 +33,14 @@ def tainted(seconds_ago: float) -> Taint:
         ({"ready": False}, {}, None),
         ({"ready": False}, {"unready_enabled": False}, "ScaleDownUnreadyDisabled"),
         ({}, {"groups": {POOL: GroupPolicy(enabled=False)}}, "ScaleDownDisabledForGroup"),
-        ({}, {"minimum": ClusterMinimum(nodes=1)}, "MinimalResourceLimitExceeded"),
-        ({}, {"minimum": ClusterMinimum(cpu=4000)}, "MinimalResourceLimitExceeded"),
-        ({}, {"minimum": ClusterMinimum(memory=64 << 30)}, "MinimalResourceLimitExceeded"),
-        ({}, {"minimum": ClusterMinimum(nodes=0, cpu=0)}, None),
+        ({}, {"minimum": replace(installed.MINIMUM, nodes=1)}, "MinimalResourceLimitExceeded"),
+        ({}, {"minimum": replace(installed.MINIMUM, cpu=4000)}, "MinimalResourceLimitExceeded"),
+        ({}, {"minimum": replace(installed.MINIMUM, memory=64 << 30)}, "MinimalResourceLimitExceeded"),
+        ({}, {"minimum": replace(installed.MINIMUM, nodes=0, cpu=0)}, None),
     ],
 )
 def test_an_empty_node_goes_or_says_why_not(node: dict[str, Any], policy: dict[str, Any], want: str | None) -> None:
-    plan = planned(a_scene([machine("n1", **node)]), policy=ScaleDownPolicy(**policy))
+    plan = planned(a_scene([machine("n1", **node)]), policy=replace(installed.SCALE_DOWN, **policy))
     assert kept(plan) == ({} if want is None else {"n1": want})
     assert removable(plan) == (["n1"] if want is None else [])
 
@@ -88,7 +89,7 @@ def test_the_configuration_the_provider_and_all_groups_are_asked_in_this_order()
     said = [a_group(nodes, options=strict)]
     assert removable(planned(a_scene(nodes, pods))) == ["n1"]
     assert kept(planned(a_scene(nodes, pods, groups=said)))["n1"] == "NotUnderutilized"
-    own = ScaleDownPolicy(groups={POOL: GroupPolicy(utilization_threshold=0.3)})
+    own = replace(installed.SCALE_DOWN, groups={POOL: GroupPolicy(utilization_threshold=0.3)})
     assert removable(planned(a_scene(nodes, pods, groups=said), policy=own)) == ["n1"]
 
 
@@ -96,7 +97,7 @@ def test_daemon_sets_pods_count_unless_they_are_to_be_ignored() -> None:
     daemon = replica("daemon", "n1", "2500m", owner=Owner("apps", "DaemonSet", "agent"))
     scenario = a_scene([machine("n1"), machine("n2")], [daemon])
     assert kept(planned(scenario))["n1"] == "NotUnderutilized"
-    assert "n1" in removable(planned(scenario, policy=ScaleDownPolicy(ignore_daemon_sets=True)))
+    assert "n1" in removable(planned(scenario, policy=replace(installed.SCALE_DOWN, ignore_daemon_sets_utilization=True)))
 
 
 def test_a_node_with_graphics_cards_is_as_full_as_its_cards() -> None:

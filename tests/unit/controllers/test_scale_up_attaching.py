@@ -8,13 +8,13 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import attaching, usual_csi
 from slackwater.model.nodegroups import read_attach_limits
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import ClaimMount, InlineDisk, Kind, PodConstraints
 from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.scalingup import a_group, a_template, demand_of, grown
 
@@ -45,7 +45,7 @@ def planned(pods: list[Pod], group: GrowableGroup, nodes: Sequence[Node] = ()) -
     )
     snapshot = ClusterSnapshot.build(nodes, pods, storage=storage)
     with snapshot.fork():
-        return grown(plan_scale_up(snapshot, demand_of(pods), [group], policy=ScaleUpPolicy(), clock=lambda: 0.0))
+        return grown(plan_scale_up(snapshot, demand_of(pods), [group], policy=installed.SCALE_UP, clock=lambda: 0.0))
 
 
 def limited(limit: int | None, *, upcoming: int = 0) -> GrowableGroup:

@@ -1,11 +1,13 @@
 """The figures of Cluster Autoscaler's own estimator for the same input, measured elsewhere (see tests/bench/simulation)."""
 
+from dataclasses import replace
+
 import pytest
 
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.bench.simulation.inputs import GIB, Pending, a_node
+from tests.support import installed
 from tests.support.scalingup import a_group, demand_of
 
 FIGURES = [
@@ -25,5 +27,11 @@ def test_a_plan_is_as_good_as_cluster_autoscalers(pending: Pending, most: int, n
     snapshot = ClusterSnapshot.build([], pods)
     group = a_group("g", a_node(0), largest=100_000)
     with snapshot.fork():
-        plan = plan_scale_up(snapshot, demand_of(pods), [group], policy=ScaleUpPolicy(max_nodes=most), clock=lambda: 0.0)
+        plan = plan_scale_up(
+            snapshot,
+            demand_of(pods),
+            [group],
+            policy=replace(installed.SCALE_UP, max_nodes_per_scale_up=most),
+            clock=lambda: 0.0,
+        )
     assert (plan.n_nodes, sum(len(scale_up.pods) for scale_up in plan.scale_ups)) == (nodes, helped)

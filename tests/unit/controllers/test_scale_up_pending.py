@@ -10,6 +10,7 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import PodConstraints
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.scalingup import demand_of, names
 
@@ -24,7 +25,7 @@ def made_at(pod: Pod, second: int, *, owner: str | None = "rs", gpu: bool = Fals
 
 
 def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> Demand:
-    return pending_demand(pods, rules=rules or PendingRules(after_scheduler=False), now=UnixTime(BEGAN + second))
+    return pending_demand(pods, rules=rules or replace(installed.PENDING, after_scheduler=False), now=UnixTime(BEGAN + second))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_the_cut_off_itself_is_not_expendable() -> None:
 
 def test_a_pod_with_room_reserved_is_not_counted() -> None:
     found = pending_demand(
-        [a_pod("p"), a_pod("q")], rules=PendingRules(after_scheduler=False), now=None, reserved={PodUid("uid-p")}
+        [a_pod("p"), a_pod("q")], rules=replace(installed.PENDING, after_scheduler=False), now=None, reserved={PodUid("uid-p")}
     )
     assert names(found.counted) == ["q"]
 
@@ -66,7 +67,7 @@ def test_a_nominated_pod_has_a_node_in_view_whatever_its_age() -> None:
 
 
 def test_a_pod_counts_once_the_scheduler_has_looked_at_it() -> None:
-    rules = PendingRules()
+    rules = replace(installed.PENDING, bypassed_scheduler_names=())
     new, seen = made_at(a_pod("new"), 0), made_at(a_pod("seen", message="0/3 nodes are available"), 0)
     found = counted_at(10, new, seen, rules=rules)
     assert names(found.counted) == ["seen"]
@@ -79,7 +80,7 @@ def of_scheduler(pod: Pod, name: str) -> Pod:
 
 @pytest.mark.parametrize(("second", "want"), [(4.9, []), (5.0, ["ours"])])
 def test_a_pod_of_a_bypassed_scheduler_counts_untried_once_it_is_a_little_older(second: float, want: list[str]) -> None:
-    rules = PendingRules(bypassed=frozenset({"slackwater"}))
+    rules = replace(installed.PENDING, bypassed_scheduler_names=("slackwater",))
     ours = of_scheduler(made_at(a_pod("ours"), 0), "slackwater")
     other = of_scheduler(made_at(a_pod("other"), 0), "default-scheduler")
     found = counted_at(second, ours, other, rules=rules)
@@ -95,7 +96,7 @@ def test_a_pod_of_a_bypassed_scheduler_counts_untried_once_it_is_a_little_older(
 def test_a_pod_that_might_preempt_is_tried_first(priority: int, preempts: bool, running_pods: int | None, counts: bool) -> None:
     pod = of_scheduler(made_at(a_pod("p", priority=priority), 0), "slackwater")
     pod = structs.replace(pod, kind=replace(pod.kind, preempts=preempts))
-    rules = PendingRules(bypassed=frozenset({"slackwater"}))
+    rules = replace(installed.PENDING, bypassed_scheduler_names=("slackwater",))
     found = pending_demand([pod], rules=rules, now=UnixTime(BEGAN + 60), preemptible=running_pods)
     assert bool(found.counted) is counts
     tried = structs.replace(pod, unschedulable_message="0/3 nodes are available")
@@ -123,9 +124,9 @@ def test_an_old_pod_of_another_controller_does_not_hide_a_burst() -> None:
 @pytest.mark.parametrize(
     ("rules", "delay", "want"),
     [
-        (PendingRules(after_scheduler=False, new_pod_seconds=20), None, 20),
-        (PendingRules(after_scheduler=False), 30.0, 30),
-        (PendingRules(after_scheduler=False, new_pod_seconds=20), 10.0, 20),
+        (replace(installed.PENDING, after_scheduler=False, new_pod_delay=20), None, 20),
+        (replace(installed.PENDING, after_scheduler=False), 30.0, 30),
+        (replace(installed.PENDING, after_scheduler=False, new_pod_delay=20), 10.0, 20),
     ],
     ids=["for all", "its own", "its own cannot be shorter"],
 )
@@ -138,7 +139,7 @@ def test_young_pods_wait(rules: PendingRules, delay: float | None, want: int) ->
 
 def test_the_most_important_and_oldest_are_looked_at_first_and_the_rest_is_named() -> None:
     pods = [made_at(a_pod("young"), 9), made_at(a_pod("old"), 1), made_at(a_pod("high", priority=5), 9)]
-    found = pending_demand(pods, rules=PendingRules(after_scheduler=False, max_pods=2), now=None)
+    found = pending_demand(pods, rules=replace(installed.PENDING, after_scheduler=False, max_pods=2), now=None)
     assert (names(found.counted), names(found.not_looked_at)) == (["high", "old"], ["young"])
 
 

@@ -9,7 +9,6 @@ from slackwater.controllers.scaleup.expanders.priority import read_priorities
 from slackwater.controllers.scaleup.groups import Quota, SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import GroupOptions
@@ -19,6 +18,7 @@ from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.scalingup import a_group, a_template, demand_of, grown, names, planned
 
@@ -88,7 +88,7 @@ def test_our_own_accounting_has_its_say_on_new_nodes() -> None:
 
     snapshot = ClusterSnapshot.build([], some(4), ledger=Ledger().columns)
     snapshot.strict_for = None
-    policy = ScaleUpPolicy(system=amounts_of((1000, 0)))
+    policy = replace(installed.SCALE_UP, system=amounts_of((1000, 0)))
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand_of(some(4)), [a_group("g")], policy=policy, clock=lambda: 0.0)
     assert [len(pods) for pods in plan.scale_ups[0].nodes] == [3, 1]
@@ -97,7 +97,7 @@ def test_our_own_accounting_has_its_say_on_new_nodes() -> None:
 def test_what_the_chosen_group_does_not_take_goes_to_the_next_in_the_same_plan() -> None:
     gpu = [asking(pod, scalars=(("nvidia.com/gpu", 1),)) for pod in some(3, name="g")]
     groups = [a_group("plain"), a_group("gpus", a_template("t", scalars={"nvidia.com/gpu": 2}))]
-    plan = planned([*some(4), *gpu], groups, policy=ScaleUpPolicy(expanders=("most-pods",)))
+    plan = planned([*some(4), *gpu], groups, policy=replace(installed.SCALE_UP, expanders=("most-pods",)))
     found = [pod.uid for scale_up in plan.scale_ups for pod in scale_up.pods]
     assert len(found) == len(set(found)) == 7
     assert grown(plan)["gpus"] == 2
@@ -118,7 +118,7 @@ def test_a_pod_of_one_gpu_does_not_request_eight() -> None:
 
 def test_a_full_group_hands_the_rest_to_the_next() -> None:
     groups = [a_group("a", a_template("t", labels={"x": "1"}), largest=2), a_group("b", a_template("u", labels={"x": "2"}))]
-    plan = planned(some(20), groups, policy=ScaleUpPolicy(expanders=("random",), seed=3))
+    plan = planned(some(20), groups, policy=replace(installed.SCALE_UP, expanders=("random",), seed=3))
     assert sum(grown(plan).values()) == 5
     assert grown(plan).get("a", 2) == 2
 
@@ -137,7 +137,7 @@ def test_a_group_below_its_minimum_is_brought_there_first() -> None:
 
 def test_a_cap_on_nodes_lets_the_more_important_in() -> None:
     pods = [*some(2, "3", name="large"), *some(4, "1", name="small", priority=1)]
-    plan = planned(pods, [a_group("g")], policy=ScaleUpPolicy(max_nodes=1))
+    plan = planned(pods, [a_group("g")], policy=replace(installed.SCALE_UP, max_nodes_per_scale_up=1))
     assert names(plan.scale_ups[0].pods) == ["small0", "small1", "small2", "small3"]
     assert why_not(plan, "g") == ("limit", "one plan adds at most 1 nodes")
 
@@ -162,7 +162,7 @@ QUOTAS = [
 def test_the_whole_cluster_has_limits(limits: dict[str, int], want: int, resource: str) -> None:
     node = structs.replace(a_node("n", cpu="4"), scalars=(("nvidia.com/gpu", 1), ("pods", 0)))
     group = a_group("g", a_template("t", scalars={"nvidia.com/gpu": 2}))
-    policy = ScaleUpPolicy(quotas=(Quota(name="cluster-wide", limits=limits),))
+    policy = replace(installed.SCALE_UP, quotas=(Quota(name="cluster-wide", limits=limits),))
     plan = planned(some(40), [group], nodes=[node], policy=policy)
     assert plan.n_nodes == want
     assert why_not(plan, "g") == ("limit", f'exceeded quota: "cluster-wide", resources: {resource}')
@@ -171,7 +171,9 @@ def test_the_whole_cluster_has_limits(limits: dict[str, int], want: int, resourc
 def test_a_quota_concerns_the_nodes_it_selects() -> None:
     quota = Quota(name="team", limits={"nodes": 1}, selector=(Requirement("team", "In", ("x",)),))
     groups = [a_group("mine", a_template("t", labels={"team": "x"})), a_group("other", a_template("u", labels={"team": "y"}))]
-    plan = planned(some(40), groups, policy=ScaleUpPolicy(quotas=(quota,), expanders=("priority",), priorities=MINE))
+    plan = planned(
+        some(40), groups, policy=replace(installed.SCALE_UP, quotas=(quota,), expanders=("priority",), priorities=MINE)
+    )
     assert grown(plan) == {"mine": 1, "other": 9}
 
 
@@ -185,7 +187,9 @@ def test_similar_groups_grow_alike_from_the_size_they_have() -> None:
 
 def test_without_balancing_one_group_takes_all() -> None:
     groups = [a_group(f"z{zone}", a_template(f"t{zone}", labels={ZONE: f"z{zone}"})) for zone in range(3)]
-    assert list(grown(planned(some(36), groups, policy=ScaleUpPolicy(balance=False))).values()) == [9]
+    assert list(
+        grown(planned(some(36), groups, policy=replace(installed.SCALE_UP, balance_similar_groups=False))).values()
+    ) == [9]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +210,7 @@ def test_groups_that_differ_are_not_similar(other: object) -> None:
 
 def test_similar_groups_of_different_priority_are_not_balanced() -> None:
     groups = [a_group("other"), a_group("mine")]
-    policy = ScaleUpPolicy(expanders=("priority",), priorities=MINE)
+    policy = replace(installed.SCALE_UP, expanders=("priority",), priorities=MINE)
     assert grown(planned(some(16), groups, policy=policy)) == {"mine": 4}
 
 
@@ -279,7 +283,7 @@ def test_each_group_says_why_it_does_not_help() -> None:
 def test_a_group_that_is_all_or_nothing_grows_to_its_maximum_or_not_at_all() -> None:
     whole = a_group("g", largest=4, options=GroupOptions(all_or_nothing=True))
     assert [len(pods) for pods in planned(some(5), [whole]).scale_ups[0].nodes] == [4, 1, 0, 0]
-    plan = planned(some(5), [whole], policy=ScaleUpPolicy(max_nodes=3))
+    plan = planned(some(5), [whole], policy=replace(installed.SCALE_UP, max_nodes_per_scale_up=3))
     assert (grown(plan), len(plan.unhelpable[0].pods)) == ({}, 5)
 
 
@@ -287,7 +291,7 @@ def test_what_was_found_when_time_ran_out_is_used() -> None:
     ticks = iter(range(1000))
     pods = [a_pod(f"p{number}", cpu=f"{1000 + number}m") for number in range(50)]
     snapshot = ClusterSnapshot.build([], pods)
-    policy = ScaleUpPolicy(estimate_seconds=20, plan_seconds=0)
+    policy = replace(installed.SCALE_UP, max_planning_time=20, plan_seconds=0)
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand_of(pods), [a_group("g")], policy=policy, clock=lambda: float(next(ticks)))
     assert 0 < len(plan.scale_ups[0].pods) < 50

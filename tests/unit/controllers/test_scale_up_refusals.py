@@ -9,11 +9,11 @@ from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NodeSelectorTerm, PodConstraints, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_pod
 from tests.support.devices import node_body, pod_body
@@ -34,7 +34,7 @@ def _rows_judged(count: int) -> int:
     snapshot = ClusterSnapshot.build([], pods)
     groups = [a_group(f"g{number}") for number in range(50)]
     with snapshot.fork():
-        plan = plan_scale_up(snapshot, demand_of(pods), groups, policy=ScaleUpPolicy(), clock=lambda: 0.0)
+        plan = plan_scale_up(snapshot, demand_of(pods), groups, policy=installed.SCALE_UP, clock=lambda: 0.0)
     assert sum(grown(plan).values()) == 1
     (unhelpable,) = plan.unhelpable
     assert (len(unhelpable.pods), len(unhelpable.groups)) == (count, 50)
@@ -85,6 +85,6 @@ def _rows_judged_of_spread(count: int) -> int:
     groups = [a_group(f"g{number}", a_template(f"t{number}", labels=labels[number])) for number in range(count)]
     snapshot = ClusterSnapshot.build([], pods)
     with snapshot.fork():
-        plan = plan_scale_up(snapshot, demand_of(pods), groups, policy=ScaleUpPolicy(), clock=lambda: 0.0)
+        plan = plan_scale_up(snapshot, demand_of(pods), groups, policy=installed.SCALE_UP, clock=lambda: 0.0)
     assert not plan.unhelpable
     return snapshot.rows_judged

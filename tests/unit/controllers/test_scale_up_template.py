@@ -188,7 +188,7 @@ def test_a_taint_whose_value_is_each_nodes_own_is_still_one_taint() -> None:
 
 
 def test_taints_of_start_and_status_are_configured() -> None:
-    rules = TaintRules(startup=("acme.io/*",), status=("weather",))
+    rules = TaintRules(startup_taints=("acme.io/*",), status_taints=("weather",))
     keys = ["acme.io/booting", "weather", "node.cilium.io/agent-not-ready"]
     node = a_node("n", taints=[Taint(key, "", "NoSchedule") for key in keys])
 

@@ -9,6 +9,7 @@ from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import template_of
 from slackwater.model.objects import Node
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.scalingup import a_group, a_template, grown, planned
 
@@ -83,4 +84,4 @@ def test_groups_that_are_paid_for_differently_are_not_balanced(key: str, one: st
         for name, value in values.items()
     ]
     assert len(sizes(found)) == 1
-    assert len(sizes(found, ScaleUpPolicy(ignored_labels=frozenset({key})))) == 2
+    assert len(sizes(found, replace(installed.SCALE_UP, balancing_ignored_labels=(key,)))) == 2

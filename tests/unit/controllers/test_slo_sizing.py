@@ -9,7 +9,7 @@ from slackwater.controllers.slack.slo_sizing import MOST_PLACEHOLDERS, NO_SLOS, 
 from slackwater.model.start_time_slo import KindShare, Observed, PodClass
 from tests.support.builders import a_pod
 
-WEB = PodClass(name="web", share_ppm=950_000, within_seconds=10.0)
+WEB = PodClass(name="web", share_ppm=950_000, within=10.0)
 SMALL, LARGE = a_pod("small", cpu="100m").kind, a_pod("large", cpu="2").kind
 
 

@@ -32,12 +32,9 @@ from slackwater.controllers.audit import loop as audit
 from slackwater.controllers.history import policy as history
 from slackwater.controllers.migration import migration_choice
 from slackwater.controllers.permits import service as permits
-from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaleup import new_nodes, refusals, similar
-from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.slack import rate_sizing
 from slackwater.fit.devices import search, selectors
 from slackwater.fit.drainability import long_terminating
@@ -49,19 +46,20 @@ from slackwater.runtime.flows import scheduling_gates
 from slackwater.runtime.planner import children, process
 from slackwater_protocol.agent import MAX_BODY_BYTES
 from slackwater_protocol.durations import seconds
+from tests.support import installed
 from tests.unit.docs.page_numbers import Stated, stated
 
 _KIB, _MIB = 1 << 10, 1 << 20
 _SETTINGS: Final = Settings()
 _AUTHENTICATION: Final = authenticator.AuthenticatorConfig()
 _AGENTS: Final = agents.AgentLimits()
-_AUDIT: Final = audit.AuditConfig()
+_AUDIT: Final = installed.AUDIT
 _BACKOFF: Final = BackoffPolicy()
-_DISPATCHER: Final = dispatcher.DispatcherConfig()
-_DRAINS: Final = DrainLimits()
+_DISPATCHER: Final = installed.DISPATCHER
+_DRAINS: Final = installed.DRAIN
 _HISTORY: Final = history.HistoryPolicy()
 _MIGRATIONS: Final = migration_choice._BACKOFF
-_POLICY: Final = Policy()
+_POLICY: Final = installed.POLICY
 _QUEUE: Final = {name: each.default for name, each in inspect.signature(RequestQueue).parameters.items()}
 _REFLECTOR: Final = ReflectorConfig()
 _REFUSALS: Final = NodeGroupPolicy().refusal_backoff
@@ -84,11 +82,11 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("operations", "| one a connection | {:,}; 503 |", _AGENTS.max_requests),
     stated("agents", "too many requests are in flight ({:,})", _AGENTS.max_requests),
     stated("extender", "while {} binds are in flight", _DISPATCHER.max_binds),
-    stated("autoscaler", "counts once it is {:g} s old", PendingRules().untried_seconds),
-    stated("scaleup", "younger than {:g} s", PendingRules().untried_seconds),
-    stated("autoscaler", "for pods with a GPU {:g} s", PendingRules().gpu_settle_seconds),
-    stated("scaleup", "with a GPU until it is {:g} s old", PendingRules().gpu_settle_seconds),
-    stated("from-cluster-autoscaler", "pods with a GPU: always {:g} s", PendingRules().gpu_settle_seconds),
+    stated("autoscaler", "counts once it is {:g} s old", installed.PENDING.untried_seconds),
+    stated("scaleup", "younger than {:g} s", installed.PENDING.untried_seconds),
+    stated("autoscaler", "for pods with a GPU {:g} s", installed.PENDING.gpu_settle_seconds),
+    stated("scaleup", "with a GPU until it is {:g} s old", installed.PENDING.gpu_settle_seconds),
+    stated("from-cluster-autoscaler", "pods with a GPU: always {:g} s", installed.PENDING.gpu_settle_seconds),
     stated("operations", "| of one address, once {}/4 are taken | half | half |", round(4 * connection_limiter._CROWDED)),
     stated("operations", "| path and headers | {} KiB; 431 | {} KiB; 431 | {} KiB; 431 |", *_HEADS),
     stated("SECURITY", "| path and headers | {} KiB, 431 | {} KiB, 431 | {} KiB, 431 |", *_HEADS),
@@ -167,7 +165,7 @@ PLACEMENT: Final[tuple[Stated, ...]] = (
     stated("extender", "If the nomination does not appear within {:g} s", preemption._NOMINATED_SECONDS),
     stated("extender", "up to {} while a budget would be violated", preemptors._MOST_CANDIDATE_NODES),
     stated("extender", "does not ask about the pod within {:g} s", activations._BACKOFF.first_seconds),
-    stated("extender", "stays for {:g} minutes, or the node goes", PreemptionPolicy().timeout_seconds / 60),
+    stated("extender", "stays for {:g} minutes, or the node goes", installed.PREEMPTION.timeout / 60),
     stated("extender", "this victim is excluded for {:g} minutes", preemption._STUCK_SECONDS / 60),
     stated("extender", "the pod preempts nobody for {:g} s", preemption._REST_SECONDS),
     stated("extender", "Removing a gate is retried every {:g} s", scheduling_gates._AGAIN_SECONDS),

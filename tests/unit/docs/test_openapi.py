@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,10 @@ from deploy.documents.agents_openapi import agent_document
 from deploy.documents.openapi import ERRORS, VERBS, documents, extender_document, main, ops_document
 from slackwater.adapters.http import extender_messages
 from slackwater.adapters.kube.decode import NodeDecoder
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodGone
 from slackwater.model.ids import PodKey, PodUid
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater_protocol import extender
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import Service, a_service
 
@@ -184,7 +184,7 @@ def test_both_descriptions_of_the_wire_name_the_same_fields(struct: type[msgspec
 @asynccontextmanager
 async def the_recorded_cluster() -> AsyncIterator[Service]:
     """The service as it was when the questions of filter and prioritize were recorded: the same nodes, and what ran there."""
-    policy = Policy(nodes=NodePolicy(system=amounts("500m", "512Mi")))
+    policy = replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts("500m", "512Mi")))
     question = json.loads(body_of("filter-whole-nodes.request"))
     async with a_service(policy) as service:
         for node in question["Nodes"]["items"]:

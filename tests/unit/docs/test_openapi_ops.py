@@ -18,12 +18,12 @@ from slackwater.adapters.http.dashboard import Listeners
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.model.events import NodeDoubted, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.vertical import MigrationRef
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 
@@ -56,7 +56,7 @@ def a_state_machine_with_everything() -> StateMachine:
     state_machine.bind(denied.uid, denied.key, NodeName("full"), Instant(now + 1))
     victim = PotentialVictim(uid=PodUid("uid-runs"), priority=0, started_at="", reserved=amounts("1"))
     candidate = Candidate(node=NodeName("full"), victims=(victim,), awaited=())
-    state_machine.preemptions.begin(a_pod("preempts", priority=1), candidate, PreemptionPolicy(), Instant(now + 1))
+    state_machine.preemptions.begin(a_pod("preempts", priority=1), candidate, installed.PREEMPTION, Instant(now + 1))
     state_machine.apply(NodeDoubted(NodeName("free"), "a test says so"), Instant(now + 1))
     return state_machine
 
@@ -96,7 +96,7 @@ def an_ops_app(state_machine: StateMachine, *, unlisted: list[str]) -> FastAPI:
 
 
 def test_the_documented_paths_are_those_that_the_ops_listener_routes() -> None:
-    app = an_ops_app(StateMachine(Policy()), unlisted=[])
+    app = an_ops_app(StateMachine(installed.POLICY), unlisted=[])
     # The files of the dashboard's page are no interface.
     routes = [route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
     routed = {(route.path, method.lower()) for route in routes for method in route.methods or ()}

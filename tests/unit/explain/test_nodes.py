@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.explaining import StatusSources
 from tests.support.scalingup import a_group
@@ -69,7 +69,9 @@ def test_a_pod_that_must_not_be_disrupted_is_named_with_what_protects_it() -> No
 
 
 def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
-    told = a_pool(a_pod("bare", on="n1", cpu="3"), smallest=3, scale_down=ScaleDownPolicy(utilization_threshold=0.5))
+    told = a_pool(
+        a_pod("bare", on="n1", cpu="3"), smallest=3, scale_down=replace(installed.SCALE_DOWN, utilization_threshold=0.5)
+    )
     answer = explain_node(told.explain_input(), N1)
     assert [reason.code for reason in answer.reasons] == ["NotUnderutilized", "NodeGroupMinSizeReached", "NotReplicated"]
     (found,) = answer.minimal
@@ -85,7 +87,7 @@ def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
 def test_a_pod_that_fits_nowhere_else_is_reported_with_its_reason() -> None:
     told = a_pool(
         owned("big", "n1", cpu="1500m"), owned("x", "n2", cpu="3"), owned("y", "n3", cpu="2750m"),
-        scale_down=ScaleDownPolicy(utilization_threshold=0.9),
+        scale_down=replace(installed.SCALE_DOWN, utilization_threshold=0.9),
     )  # fmt: skip
     answer = explain_node(told.explain_input(), N1)
     (reason,) = answer.reasons

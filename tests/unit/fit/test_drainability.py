@@ -15,6 +15,7 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
+from tests.support import installed
 from tests.support.builders import a_budget, a_pod, a_vertical
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC).timestamp()  # as builders have it
@@ -43,7 +44,9 @@ def facts(
     policy: DrainPolicy | None = None,
     replicas: dict[ControllerKey, int] | None = None,
 ) -> RuleFacts:
-    return RuleFacts(now=UnixTime(at), policy=policy or DrainPolicy(), disruptions=Disruptions(budgets), replicas=replicas)
+    return RuleFacts(
+        now=UnixTime(at), policy=policy or installed.BLOCKED_BY, disruptions=Disruptions(budgets), replicas=replicas
+    )
 
 
 def test_a_replica_may_be_moved() -> None:
@@ -60,7 +63,7 @@ def test_an_overdue_pod_blocks_no_removal() -> None:
     assert judge(late, facts(at=1030.5)) == SKIP
 
 
-CUSTOM = DrainPolicy(custom_controllers=True, min_replicas=2)
+CUSTOM = replace(installed.BLOCKED_BY, custom_controllers=True, min_replicas=2)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +127,7 @@ def test_a_young_pod_of_kube_system_needs_a_budget() -> None:
     assert judge(pod, facts(at=CREATED + HOUR + 1)) == MOVE
     assert judge(pod, facts(structs.replace(SPENT_SYSTEM, disruptions_allowed=1))) == MOVE
     assert judge(pod, facts(a_budget("other", allowed=1, namespace="kube-system", app="other"))) == want
-    assert judge(pod, facts(policy=DrainPolicy(system_pods=False))) == MOVE
+    assert judge(pod, facts(policy=replace(installed.BLOCKED_BY, system_pods=False))) == MOVE
 
 
 @pytest.mark.parametrize(
@@ -183,7 +186,7 @@ def test_a_protection_for_a_time_ends_so_long_after_the_pods_start() -> None:
 def test_local_storage_blocks_unless_it_may_be_lost() -> None:
     pod = an_owned_pod(eviction_facts=replace(OWNED, local_volumes=("scratch",)))
     assert judge(pod, facts(SPENT)) == blocked(UnremovableReason.LOCAL_STORAGE)
-    assert judge(pod, facts(policy=DrainPolicy(local_storage=False))) == MOVE
+    assert judge(pod, facts(policy=replace(installed.BLOCKED_BY, local_storage=False))) == MOVE
 
 
 @pytest.mark.parametrize("eviction_facts", [OWNED, EvictionFacts(safe_to_evict="true")], ids=["a replica", "safe to evict"])
@@ -204,7 +207,9 @@ def test_the_eviction_api_never_evicts_a_pod_of_two_budgets(allowed: int) -> Non
     assert judge(structs.replace(pod, deleting=True), both) == MOVE
     migrating = structs.replace(pod, vertical=replace(a_vertical(), auto_migrate=True, machine="vm"))
     assert judge(migrating, facts(a_budget("all", allowed=5), a_budget("web", allowed=5, app="web"))) == MOVE
-    evicted = facts(a_budget("all", allowed=5), a_budget("web", allowed=5), policy=DrainPolicy(machines_migrate=False))
+    evicted = facts(
+        a_budget("all", allowed=5), a_budget("web", allowed=5), policy=replace(installed.BLOCKED_BY, machines_migrate=False)
+    )
     assert judge(structs.replace(migrating, vertical=replace(a_vertical(), machine=None)), evicted) == blocked(
         UnremovableReason.MULTIPLE_PDBS
     )
@@ -230,14 +235,14 @@ def test_an_expendable_pod_goes_with_its_node_whatever_else_is_true_of_it(evicti
     """Verdicts are kept by the ties, which say nothing of priorities: each order of asking must answer the same."""
     pod = an_owned_pod(eviction_facts=eviction_facts)
     for cutoff in (-10, 0, 1000):
-        some = facts(SPENT, policy=DrainPolicy(priority_cutoff=cutoff))
+        some = facts(SPENT, policy=replace(installed.BLOCKED_BY, expendable_pods_priority_cutoff=cutoff))
         assert judge(structs.replace(pod, priority=cutoff - 1), some) == DAEMON
         assert judge(structs.replace(pod, priority=cutoff), some).outcome is DrainabilityOutcome.BLOCK
         assert judge(structs.replace(pod, priority=cutoff - 1), some) == DAEMON
 
 
 def test_rules_that_need_budgets_are_skipped_where_nothing_is_known_of_them() -> None:
-    assert judge(an_owned_pod("kube-system"), RuleFacts(now=UnixTime(CREATED))) == MOVE
+    assert judge(an_owned_pod("kube-system"), RuleFacts(now=UnixTime(CREATED), policy=installed.BLOCKED_BY)) == MOVE
 
 
 def test_every_unremovable_reason_has_a_text() -> None:

@@ -15,6 +15,7 @@ from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod
 
 NOW = UnixTime(1e9)
@@ -31,7 +32,7 @@ def evacuations(
     snapshot = ClusterSnapshot.build(
         [structs.replace(a_node(f"n{row}"), scalars=(("pods", 110),)) for row in range(nodes)], pods
     )
-    facts = RuleFacts(now=NOW, disruptions=Disruptions(budgets))
+    facts = RuleFacts(now=NOW, policy=installed.BLOCKED_BY, disruptions=Disruptions(budgets))
     named = {PodUid(f"uid-{pod}"): NodeName(node) for pod, node in (hints or {}).items()}
     return Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts, hints=named)
 

@@ -9,13 +9,14 @@ from slackwater.cluster.nodes import NodeTable
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.filter.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import ABSENT, PODS, NodeFacts
+from tests.support import installed
 from tests.support.builders import a_node, amounts
 
 NODE = structs.replace(a_node("n0", labels={"zone": "a"}), scalars=(("pods", 110),))
@@ -48,7 +49,7 @@ def heartbeat(node: Node) -> Node:
 
 @pytest.fixture
 def table() -> NodeTable:
-    table = NodeTable(Ledger(), NodePolicy())
+    table = NodeTable(Ledger(), installed.NODES)
     for name in ("n0", "n1", "n2"):
         table.put(structs.replace(NODE, name=NodeName(name)))
     table.facts.label("zone")

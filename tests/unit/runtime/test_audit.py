@@ -1,5 +1,7 @@
 """The audit on cluster states that were broken on purpose: what it names, what it puts right, and what it leaves alone."""
 
+from dataclasses import replace
+
 import anyio
 import anyio.lowlevel
 import numpy as np
@@ -7,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.recomputed_sums import Drift
-from slackwater.controllers.audit.loop import Audit, AuditConfig
-from slackwater.controllers.policy import Policy
+from slackwater.controllers.audit.loop import Audit
 from slackwater.model.events import Event, NodeAudited, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.ledger.ledger import ordinary_resources
@@ -17,6 +18,7 @@ from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU
 from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
 
@@ -28,11 +30,11 @@ class Story:
     """Two nodes with a pod each and a pending pod, in the cluster state as in the cluster."""
 
     def __init__(self, **config: float) -> None:
-        self.state_machine = StateMachine(Policy(binds=True))
+        self.state_machine = StateMachine(replace(installed.POLICY, bind=True))
         self.audited = anyio.Event()
         self.cluster = Cluster()
         numbers = {"settle_seconds": 0.0, **config}
-        self.audit = Audit(self.state_machine.state, self.cluster, self.take, config=AuditConfig(**numbers))  # type: ignore[arg-type]
+        self.audit = Audit(self.state_machine.state, self.cluster, self.take, config=replace(installed.AUDIT, **numbers))  # type: ignore[arg-type]
         self.one, self.two = a_node("n1"), a_node("n2")
         self.first, self.second = a_pod("first", on="n1"), a_pod("second", on="n2", cpu="1")
         self.waiting = a_pod("waiting", cpu="2")
@@ -281,7 +283,7 @@ async def test_without_an_answer_nothing_is_decided() -> None:
 
 
 async def test_a_wrong_sum_is_found_by_sampling_and_repaired_long_before_the_interval_is_over() -> None:
-    story = Story(interval_seconds=3600.0, sample_seconds=0.01)
+    story = Story(interval=3600.0, sample_seconds=0.01)
     row = story.state_machine.state.nodes.row_of[NodeName("n2")]
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
@@ -294,7 +296,7 @@ async def test_a_wrong_sum_is_found_by_sampling_and_repaired_long_before_the_int
 
 
 async def test_a_node_that_could_not_be_cleared_is_cleared_as_soon_as_the_api_server_answers() -> None:
-    story = Story(interval_seconds=3600.0, sample_seconds=0.01, spacing_seconds=0.01)
+    story = Story(interval=3600.0, sample_seconds=0.01, spacing_seconds=0.01)
     story.cluster.down = True
     row = story.state_machine.state.nodes.row_of[NodeName("n2")]
     story.state_machine.state.ledger.columns.reserved[CPU, row] += 5
@@ -311,7 +313,7 @@ async def test_a_node_that_could_not_be_cleared_is_cleared_as_soon_as_the_api_se
 
 
 async def test_an_interval_of_zero_is_no_audit() -> None:
-    story = Story(interval_seconds=0.0)
+    story = Story(interval=0.0)
     with anyio.fail_after(60):
         await story.audit.run()
     assert story.audit.counts.audits == 0

@@ -1,15 +1,14 @@
 """What the collector of changes tells planners: each pod as it counts, each node with what may be promised there."""
 
+from dataclasses import replace
+
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaleup.pending import PendingRules
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.changes import Changes
 from slackwater.model.events import BindEnded, BudgetSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
@@ -17,6 +16,7 @@ from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, ScaleUpRu
 from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.change_collector import ChangeCollector
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.preempting import Cluster
 
@@ -24,7 +24,7 @@ NOW = Instant(1.0)
 
 
 def a_state_machine(*objects: Node | Pod, policy: Policy | None = None) -> StateMachine:
-    state_machine = StateMachine(policy or Policy())
+    state_machine = StateMachine(policy or installed.POLICY)
     state_machine.apply(Synced(), NOW)
     for item in objects:
         state_machine.apply(NodeSeen(item) if isinstance(item, Node) else PodSeen(item), NOW)
@@ -38,7 +38,7 @@ def planned_for(changes: Changes) -> list[PodKey]:
     status = NodeGroupStatus(
         group=group, known=True, ready=(), unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
     )
-    rules = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+    rules = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
     inquiry = Inquiry(changes=changes, rules=rules, group_status={group.name: status}, now=UnixTime(2e9))
     plans = PlanMaker(ReplicaScaleUpPlanner(clock=lambda: 0.0), clock=lambda: 0.0).make(inquiry)
     return [pod.key for scale_up in plans.scale_up.scale_ups for pod in scale_up.pods]
@@ -99,7 +99,8 @@ def test_what_is_gone_or_has_ended_is_collected_as_gone() -> None:
 
 def test_system_amounts_are_subtracted_from_a_node() -> None:
     state_machine = a_state_machine(
-        a_node("n", cpu="4", memory="16Gi"), policy=Policy(nodes=NodePolicy(system=amounts("1", "32Gi")))
+        a_node("n", cpu="4", memory="16Gi"),
+        policy=replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts("1", "32Gi"))),
     )
     (told,) = ChangeCollector(state_machine).rest().nodes
     assert told.node is not None

@@ -7,8 +7,6 @@ from msgspec import structs
 
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.cluster.nodegroups.status import BoughtNode, NodeGroupStatus
-from slackwater.controllers.scaleup.pending import PendingRules
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
@@ -24,6 +22,7 @@ from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support import installed
 from tests.support.builders import a_node, whole_cluster
 from tests.support.devices import (
     DRIVER,
@@ -133,7 +132,7 @@ def test_machines_that_came_without_their_devices_are_not_bought_again_for_them(
         cluster_of(pod_body("p", "mine"), class_body(), claim_body("mine", devices_of(ask(1)))),
         ReplicaScaleUpPlanner(),
     )
-    rules = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+    rules = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
 
     def new_nodes(status: NodeGroupStatus, *nodes: Node) -> int:
         replica = SnapshotReplica()

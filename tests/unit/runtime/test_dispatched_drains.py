@@ -1,5 +1,7 @@
 """The state machine learns how each call of a node's removal ended, whatever happened to it."""
 
+from dataclasses import replace
+
 import pytest
 
 from slackwater.model.effects import ApiEffect, Evict, MarkNode, UnmarkNode
@@ -7,8 +9,8 @@ from slackwater.model.events import Event, EvictionEnded, NodeMarked, NodeUnmark
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import Outcome
-from slackwater.runtime.dispatcher import DispatcherConfig
 from tests.faults.virtualloop import VIRTUAL
+from tests.support import installed
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.runtime.test_dispatcher import running
 
@@ -47,7 +49,7 @@ def anyio_backend() -> object:
 )
 async def test_the_end_of_each_call_is_reported_once(effect: ApiEffect, outcomes: list[Outcome], want: list[Event]) -> None:
     told: list[Event] = []
-    config = DispatcherConfig(write_seconds=0.3)
+    config = replace(installed.DISPATCHER, write_deadline=0.3)
     async with running(ScriptedWriter(script=list(outcomes)), config, told.append) as dispatcher:
         await dispatcher.submit(effect).ended()
     assert told == want

@@ -1,5 +1,7 @@
 """The state machine learns how each call of a preemption ended, whatever happened to it."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
@@ -13,8 +15,8 @@ from slackwater.model.events import (
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.ports.protocols import Outcome
-from slackwater.runtime.dispatcher import DispatcherConfig
 from tests.faults.virtualloop import VIRTUAL
+from tests.support import installed
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.runtime.test_dispatcher import running
 
@@ -53,7 +55,7 @@ async def test_the_end_of_a_victims_deletion_is_reported(outcomes: list[Outcome]
 async def test_a_call_that_never_succeeds_ends_within_its_time(effect: DeleteVictim | WritePreempting) -> None:
     told: list[Event] = []
     writer = ScriptedWriter(script=[Outcome("again", 503, "later")] * 1000)
-    config = DispatcherConfig(write_seconds=0.2)
+    config = replace(installed.DISPATCHER, write_deadline=0.2)
     async with running(writer, config, told.append) as dispatcher:
         await dispatcher.submit(effect).ended()
     want = VictimEnded(UID, "unreachable", "later") if effect is VICTIM else PreemptingNotWritten(UID, "text", "later")
@@ -84,7 +86,9 @@ async def test_one_deletion_for_each_victim_also_while_it_runs() -> None:
 async def test_preemptions_have_a_width_of_their_own() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     bind = Bind(PodUid("uid-b"), PodKey("default", "b"), NodeName("n"))
-    async with running(writer, DispatcherConfig(max_preemptions=2, max_binds=1, max_writes=1)) as dispatcher:
+    async with running(
+        writer, replace(installed.DISPATCHER, max_preemptions=2, max_binds=1, max_concurrent_writes=1)
+    ) as dispatcher:
         for number in range(5):
             dispatcher.submit(DeleteVictim(PodUid(f"uid-{number}"), KEY, PodKey("default", "p")))
         dispatcher.submit(bind)

@@ -31,6 +31,7 @@ from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater_protocol.units import Bytes, MilliCpu
 from tests.faults.virtualloop import VIRTUAL
+from tests.support import installed
 from tests.support.service import DONE, ScriptedWriter, bound
 
 pytestmark = pytest.mark.anyio
@@ -67,7 +68,7 @@ def other(number: int) -> Activate:
 async def running(
     writer: Writer, config: DispatcherConfig | None = None, on_event: Callable[[Event], None] = lambda _: None
 ) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(writer, on_event, config or DispatcherConfig(), rng=Random(1))
+    dispatcher = Dispatcher(writer, on_event, config or installed.DISPATCHER, rng=Random(1))
     async with anyio.create_task_group() as group:
         await group.start(dispatcher.run)
         yield dispatcher
@@ -184,7 +185,9 @@ async def test_again_is_tried_again_and_refused_is_not() -> None:
 )
 async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: list[Outcome], want: str) -> None:
     events: list[Event] = []
-    async with running(ScriptedWriter(script=script), DispatcherConfig(bind_seconds=0.3), events.append) as dispatcher:
+    async with running(
+        ScriptedWriter(script=script), replace(installed.DISPATCHER, bind_seconds=0.3), events.append
+    ) as dispatcher:
         await dispatcher.submit(BIND).ended()
     assert [event.outcome for event in events if isinstance(event, BindEnded)] == [want]
 
@@ -192,7 +195,7 @@ async def test_a_bind_always_ends_as_an_event_that_says_what_is_known(script: li
 async def test_an_effect_that_may_not_be_tried_again_in_time_gives_its_place_back_at_once() -> None:
     """The API server asks for more time than is left: the wait would hold one of the few places for nothing."""
     writer = ScriptedWriter(script=[Outcome("again", 429, after_seconds=3200.0)])
-    async with running(writer, DispatcherConfig(max_writes=1, write_seconds=2000.0)) as dispatcher:
+    async with running(writer, replace(installed.DISPATCHER, max_concurrent_writes=1, write_deadline=2000.0)) as dispatcher:
         with anyio.fail_after(60):
             assert (await dispatcher.submit(TOUCH).ended()).verdict == "again"
             assert (await dispatcher.submit(other(1)).ended()).verdict == "done"
@@ -201,7 +204,9 @@ async def test_an_effect_that_may_not_be_tried_again_in_time_gives_its_place_bac
 async def test_a_call_that_never_answers_ends_at_the_deadline_as_unknown() -> None:
     events: list[Event] = []
     writer = ScriptedWriter(open_gate=anyio.Event())
-    async with running(writer, DispatcherConfig(bind_seconds=0.1, attempt_seconds=1000), events.append) as dispatcher:
+    async with running(
+        writer, replace(installed.DISPATCHER, bind_seconds=0.1, attempt_seconds=1000), events.append
+    ) as dispatcher:
         with anyio.fail_after(60):
             assert (await dispatcher.submit(BIND).ended()).verdict == "unknown"
     assert events == [BindEnded(UID, NodeName("n"), "unknown", "no answer in time")]
@@ -222,7 +227,7 @@ async def test_a_writer_that_raises_ends_only_its_own_effect() -> None:
                 raise KeyError("bug")
             return await super().perform(effect, timeout_seconds=timeout_seconds)
 
-    async with running(Broken(), DispatcherConfig(write_seconds=0.2)) as dispatcher:
+    async with running(Broken(), replace(installed.DISPATCHER, write_deadline=0.2)) as dispatcher:
         broken, fine = dispatcher.submit(TOUCH), dispatcher.submit(other(1))
         assert (await fine.ended()).verdict == "done"
         assert (await broken.ended()).verdict == "unknown"
@@ -231,7 +236,7 @@ async def test_a_writer_that_raises_ends_only_its_own_effect() -> None:
 
 async def test_writes_are_bounded_and_never_hold_up_a_bind() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
-    async with running(writer, DispatcherConfig(max_writes=2)) as dispatcher:
+    async with running(writer, replace(installed.DISPATCHER, max_concurrent_writes=2)) as dispatcher:
         for number in range(5):
             dispatcher.submit(Nominate(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), NodeName("n")))
         dispatcher.submit(BIND)
@@ -244,7 +249,7 @@ async def test_writes_are_bounded_and_never_hold_up_a_bind() -> None:
 async def test_stopping_lets_what_is_under_way_end_and_refuses_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.runtime.dispatcher._log", structlog.get_logger())  # other tests configure the old one
     writer = ScriptedWriter(open_gate=anyio.Event())
-    dispatcher = Dispatcher(writer, lambda _: None, DispatcherConfig(), rng=Random(1))
+    dispatcher = Dispatcher(writer, lambda _: None, installed.DISPATCHER, rng=Random(1))
     async with anyio.create_task_group() as outer, anyio.create_task_group() as group:
         await group.start(dispatcher.run)
         ticket = dispatcher.submit(BIND)
@@ -264,7 +269,7 @@ async def _open_soon(writer: ScriptedWriter) -> None:
 
 
 #: Nothing but the end of the dispatcher bounds a call.
-UNHURRIED = DispatcherConfig(bind_seconds=1000, write_seconds=1000, attempt_seconds=1000, flush_seconds=0.1)
+UNHURRIED = replace(installed.DISPATCHER, bind_seconds=1000, write_deadline=1000, attempt_seconds=1000, flush_seconds=0.1)
 
 
 async def test_stopping_is_bounded() -> None:
@@ -319,7 +324,9 @@ async def test_stopping_is_bounded_for_what_waits_in_a_lane_too() -> None:
 async def test_an_activation_that_is_given_up_is_reported() -> None:
     events: list[Event] = []
     script = [Outcome("again", 503)] * 100
-    async with running(ScriptedWriter(script=script), DispatcherConfig(write_seconds=0.2), events.append) as dispatcher:
+    async with running(
+        ScriptedWriter(script=script), replace(installed.DISPATCHER, write_deadline=0.2), events.append
+    ) as dispatcher:
         await dispatcher.submit(TOUCH).ended()
     assert events == [ActivationLost(UID, KEY, "why")]
 
@@ -327,7 +334,7 @@ async def test_an_activation_that_is_given_up_is_reported() -> None:
 async def test_binds_are_queued_where_all_are_under_way_and_one_is_slow() -> None:
     writer = ScriptedWriter(open_gate=anyio.Event())
     binds = [Bind(PodUid(f"uid-{number}"), PodKey("default", f"p{number}"), NodeName("n")) for number in range(3)]
-    async with running(writer, DispatcherConfig(max_binds=3)) as dispatcher:
+    async with running(writer, replace(installed.DISPATCHER, max_binds=3)) as dispatcher:
         tickets = [dispatcher.submit(bind) for bind in binds[:2]]
         await anyio.sleep(0.6)
         assert not dispatcher.binds_are_queued(), "two are slow, and a third may begin at once"
@@ -380,7 +387,7 @@ async def test_ten_thousand_activations_delay_no_permit_and_run_at_a_bounded_rat
 async def test_activations_that_wait_for_long_are_not_given_up_and_do_not_come_twice() -> None:
     writer = SlowWriter(seconds=1.0)
     events: list[Event] = []
-    async with running(writer, DispatcherConfig(write_seconds=5.0), events.append) as dispatcher:
+    async with running(writer, replace(installed.DISPATCHER, write_deadline=5.0), events.append) as dispatcher:
         tickets = [dispatcher.submit(other(number)) for number in range(100)]
         await anyio.sleep(3)
         assert dispatcher.submit(structs.replace(other(99), why="newer")) is tickets[99], "merged with the one that waits"

@@ -3,12 +3,12 @@
 import json
 from typing import Any
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.dump import state_of, take
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.growing import Growing
@@ -24,7 +24,7 @@ EVENTS: list[Event] = [
 
 
 def a_state_machine(*, backwards: bool = False) -> StateMachine:
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     for event in reversed(EVENTS) if backwards else EVENTS:
         state_machine.apply(event, Instant(0))
     return state_machine
@@ -103,4 +103,4 @@ def test_what_was_written_as_the_clock_began_is_read_back_so() -> None:
     cluster.decide(pod, amounts("2", "8Gi"), last=amounts("1", "4Gi"))
     dump = dumped(cluster.state_machine)
     assert dump["permits"][0]["writtenInSeconds"] == 0
-    assert dumped(restore(dump, Policy(), Instant(0))) == dump
+    assert dumped(restore(dump, installed.POLICY, Instant(0))) == dump

@@ -8,7 +8,6 @@ import anyio
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, WritePermit
 from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant
@@ -17,6 +16,7 @@ from slackwater.ports.protocols import Batch
 from slackwater.runtime.intake import SETTLE_SECONDS, TICK_SECONDS, Intake
 from slackwater.runtime.state_machine import StateMachine
 from tests.faults.virtualloop import run_virtually
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 
 
@@ -44,7 +44,7 @@ def test_who_takes_over_waits_for_binds_in_flight_as_who_starts_does() -> None:
         def clock() -> Instant:
             return Instant(anyio.current_time())
 
-        intake = Intake(StateMachine(Policy()), clock, {"pods": _ListsOnce(1.0)}, standby=True, settles=lambda: True)
+        intake = Intake(StateMachine(installed.POLICY), clock, {"pods": _ListsOnce(1.0)}, standby=True, settles=lambda: True)
         intake.connect(_Submitter())  # type: ignore[arg-type]
         async with anyio.create_task_group() as group:
             group.start_soon(intake.run)
@@ -71,7 +71,7 @@ def test_binds_in_flight_have_time_to_arrive_where_they_matter(settles: bool, st
             return Instant(anyio.current_time())
 
         sources: dict[str, Any] = {"nodes": _ListsOnce(1.0), "pods": _ListsOnce(2.0)}
-        intake = Intake(StateMachine(Policy()), clock, sources, standby=standby, settles=lambda: settles)
+        intake = Intake(StateMachine(installed.POLICY), clock, sources, standby=standby, settles=lambda: settles)
         intake.connect(_Submitter())  # type: ignore[arg-type]
         async with anyio.create_task_group() as group:
             began = clock()
@@ -101,7 +101,7 @@ def test_a_standby_submits_nothing_and_its_ticks_decide_nothing(standby: bool) -
         def clock() -> Instant:
             return Instant(anyio.current_time())
 
-        state_machine, submitter = StateMachine(Policy()), _Submitter()
+        state_machine, submitter = StateMachine(installed.POLICY), _Submitter()
         sources: dict[str, Any] = {"all": _ListsOnce(1.0, NodeSeen(a_node("n")), PodSeen(machine))}
         intake = Intake(state_machine, clock, sources, standby=standby)
         intake.connect(submitter)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@ the pods stays once they are gone."""
 
 import gc
 import time
+from dataclasses import replace
 from random import Random
 from weakref import ref
 
@@ -14,7 +15,6 @@ from msgspec import structs
 
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.placement.loop import ScoringLoop
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
@@ -24,6 +24,7 @@ from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.faults.virtualloop import run_virtually
+from tests.support import installed
 from tests.support.builders import a_node
 from tests.support.large_objects import SHAPES, pod_json, stored
 from tests.support.service import a_service
@@ -37,7 +38,7 @@ class Cluster:
     """Nodes, the state machine and node choice, and a decoder."""
 
     def __init__(self) -> None:
-        self.state_machine = StateMachine(Policy(binds=False, scheduler_name="default-scheduler"))
+        self.state_machine = StateMachine(replace(installed.POLICY, bind=False, scheduler_name="default-scheduler"))
         self.loop = ScoringLoop(self.state_machine, clock=self.clock, weight=1)
         self.choosing = FilterNodeChooser(self.state_machine, self.loop, self.clock)
         self.decoder = PodDecoder(KindInterner())

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.potential_victims import _has_to_stay
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant
@@ -19,6 +18,7 @@ from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.runtime.record.calls import encoded
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_node
 from tests.support.large_objects import SHAPES, pod_json, stored
@@ -99,10 +99,10 @@ def test_the_planning_process_and_dumps_have_all_rules_and_records_what_was_kept
     assert arrived is not None
     assert arrived.value == whole
     assert msgspec.msgpack.decode(encoded(pod), type=Pod) == pod
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     for event in (NodeSeen(a_node("n-0")), PodSeen(pod)):
         state_machine.apply(event, Instant(0.0))
     found = json_of(state_of(take(state_machine, Instant(0.0))))
     assert "packed_rules" not in found["objects"]["kinds"][0]
-    restored = restore(msgspec.json.decode(msgspec.json.encode(found)), Policy(), Instant(0.0))
+    restored = restore(msgspec.json.decode(msgspec.json.encode(found)), installed.POLICY, Instant(0.0))
     assert restored.state.pods.get(pod.uid) == whole

@@ -3,6 +3,7 @@
 import gzip
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -11,13 +12,13 @@ import numpy as np
 import pytest
 
 from slackwater.cli.main import main
-from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.events import BindEnded, NodeSeen, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record.replay import Replay
 from slackwater.runtime.record_file import RecordError, Recording, frames_of
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 def lives(recording: Recording, pods: int) -> RecordedStateMachine:
     """Some nodes, and pods that are filtered, scored and bound, with randomised scores."""
-    state_machine = RecordedStateMachine(Policy(randomize_scores=True), seed=7, write_frame=recording.write_frame)
+    state_machine = RecordedStateMachine(replace(installed.POLICY, randomize=True), seed=7, write_frame=recording.write_frame)
     for number in range(5):
         state_machine.apply(NodeSeen(a_node(f"n{number}")), Instant(0.0))
     state_machine.apply(Synced(), Instant(0.0))

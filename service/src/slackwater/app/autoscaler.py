@@ -23,9 +23,7 @@ from slackwater.app.clouds import open_clouds
 from slackwater.app.cluster_autoscaler import LAST_UPDATED
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals
 from slackwater.app.policies import (
-    drain_limits_of,
-    drain_rules_of,
-    scale_down_delays_of,
+    drain_policy_of,
     scale_down_policy_of,
     scale_up_policy_of,
     slack_policy_of,
@@ -203,7 +201,7 @@ class AutoscalerService:
                 timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
             )
             group.start_soon(remover.run, name="deletion of machines")
-            cutoff = drain_rules_of(self._settings).priority_cutoff
+            cutoff = drain_policy_of(self._settings).expendable_pods_priority_cutoff
             finder = self._finder = DestinationFinder(replica.ask, cutoff=cutoff, on_event=self._on_event)
             group.start_soon(finder.run, name="destinations of leaving pods")
             _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
@@ -219,13 +217,11 @@ class AutoscalerService:
 
     def _new_scale_down_loop(self) -> ScaleDownLoop:
         settings = self._settings
-        self._state_machine.adopt_drain_rules(drain_rules_of(settings), drain_limits_of(settings))
         policy = scale_down_policy_of(settings)
         return ScaleDownLoop(
             state_machine=self._state_machine,
             group_registry=self._group_registry,
             policy=lambda: policy,
-            delays=scale_down_delays_of(settings),
             timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
             clock=self._times.monotonic,

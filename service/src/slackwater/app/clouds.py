@@ -162,8 +162,8 @@ async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterato
     defaults = GroupOptions(
         utilization_threshold=rules.utilization_threshold,
         gpu_utilization_threshold=rules.utilization_threshold,
-        unneeded_seconds=rules.unneeded_time / SECOND,
-        unready_seconds=rules.unready_time / SECOND,
+        unneeded_time=rules.unneeded_time / SECOND,
+        unready_time=rules.unready_time / SECOND,
     )
     async with AsyncExitStack() as stack:
         opening = open_client(str(section.address), timeout_seconds=section.timeout / SECOND, tls=tls)

@@ -1,42 +1,43 @@
 """Translates the settings into the frozen policies of the state machine, the autoscaler, scale-down, the dispatcher and the
 audit.
 
-In: `Settings`. Out: values in the core's units (seconds, ppm, milliCPU, bytes).
+A policy's field has the name of its key in the file, in snake_case, and `_built` copies it, in the core's units (seconds, ppm,
+milliCPU, bytes). Only what is computed of several keys is written here.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, TypeVar, get_args, get_type_hints
 from zoneinfo import ZoneInfo
 
 from slackwater.app.settings import Settings
+from slackwater.configuration.section import Section
 from slackwater.controllers.audit.loop import AuditConfig
-from slackwater.controllers.migration.policy import MigrationPolicy
-from slackwater.controllers.policy import Policy, PreemptionPolicy, VerticalPolicy
+from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
-from slackwater.controllers.scaledown.loop import ScaleDownDelays
-from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, Priorities
 from slackwater.controllers.scaleup.groups import Quota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.settings import Limits
-from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy, SlackRule
+from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackGroup, SlackOfAll, SlackSchedule
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.node_scores import RoomScore
 from slackwater.fit.score.own import own_score
 from slackwater.fit.score_curve import ScoreCurve
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.resources import Amounts
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.selectors import Requirement
 from slackwater.model.start_time_slo import PodClass
 from slackwater.runtime.dispatcher import DispatcherConfig
 from slackwater_protocol.durations import Duration, seconds
+
+PolicyT = TypeVar("PolicyT")
 
 _PPM = 1_000_000
 _NANOS = 1_000_000_000
@@ -48,38 +49,37 @@ PLANS = 6
 _HELD_BACK = 0.25
 
 
+def _built(kind: type[PolicyT], *sections: Section, **computed: Any) -> PolicyT:
+    """A policy whose fields are `computed`, or else the keys of the same names, each of the first section that has it. A field
+    that is a policy itself is built from the section of its name. A field without a key has its default."""
+    values = dict(computed)
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        section = next((section for section in sections if name in type(section).model_fields), None)
+        if name in computed or section is None:
+            continue
+        values[name] = value = getattr(section, name)
+        if isinstance(value, Section):
+            values[name] = _built(hint, value)
+        elif value is not None and _is_duration(type(section).model_fields[name].annotation):
+            values[name] = seconds(value)
+        elif hint == Ppm:
+            values[name] = round(value * _PPM)
+    return kind(**values)
+
+
+def _is_duration(annotation: Any) -> bool:
+    return annotation is Duration or any(map(_is_duration, get_args(annotation)))
+
+
 def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSION, profiles: Profiles = NO_PROFILES) -> Policy:
     """The policy of the state machine. `kubernetes` is the version whose rules hold, with kube-scheduler's `profiles`."""
-    nodes, extender, vertical, migration = settings.nodes, settings.extender, settings.vertical, settings.migration
-    preemption = settings.preemption
-    return Policy(
-        nodes=NodePolicy(
-            watermark_cpu_ppm=round(nodes.watermark.cpu * _PPM),
-            watermark_memory_ppm=round(nodes.watermark.memory * _PPM),
-            system=Amounts(nodes.system.cpu, nodes.system.memory),
-        ),
-        curve=_curve_of(settings),
-        randomize_scores=nodes.score.randomize,
-        missing_requests=settings.vertical.missing_requests,
-        scheduler_name=settings.scheduler_name,
-        vertical=VerticalPolicy(
-            unit=Amounts(vertical.compute_unit.vcpus, vertical.compute_unit.mem), max_step_units=vertical.max_step_units
-        ),
-        migration=MigrationPolicy(
-            enabled=migration.enabled,
-            max_concurrent=migration.max_concurrent,
-            max_per_source=migration.max_per_source,
-            max_per_target=migration.max_per_target,
-            weight_ppm=round(migration.capacity_pressure_weight * _PPM),
-        ),
-        preemption=PreemptionPolicy(
-            enabled=settings.feature_gates.async_preemption,
-            timeout_seconds=seconds(preemption.timeout),
-            delay_seconds=seconds(preemption.delay),
-        ),
-        binds=extender.bind,
-        hold_seconds=seconds(extender.hold_timeout),
-        bind_backoff_seconds=seconds(extender.bind_backoff),
+    sections = settings, settings.nodes, settings.nodes.score, settings.extender, settings.vertical
+    return _built(
+        Policy,
+        *sections,
+        preemption=_built(PreemptionPolicy, settings.preemption, enabled=settings.feature_gates.async_preemption),
+        blocked_by=drain_policy_of(settings),
+        drain=_drain_limits_of(settings),
         kubernetes=kubernetes,
         profiles=profiles,
     )
@@ -97,24 +97,20 @@ def scale_up_policy_of(
     for quota in scale_up.quotas:
         selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
         quotas.append(Quota(name=quota.name, limits=_whole_amounts(quota.limits), selector=selector))
-    return ScaleUpPolicy(
-        pending=PendingRules(
-            priority_cutoff=scale_up.expendable_pods_priority_cutoff,
-            new_pod_seconds=seconds(scale_up.new_pod_delay),
-            settle_seconds=seconds(scale_up.settle_time),
-            max_pods=scale_up.max_pods,
+    return _built(
+        ScaleUpPolicy,
+        autoscaler,
+        scale_up,
+        settings.nodes,
+        pending=_built(
+            PendingRules,
+            scale_up,
             after_scheduler=after_scheduler,
-            bypassed=frozenset((settings.scheduler_name,) if bypassed is None else bypassed),
+            bypassed_scheduler_names=(settings.scheduler_name,) if bypassed is None else bypassed,
         ),
-        expanders=autoscaler.expanders,
-        balance=scale_up.balance_similar_groups,
-        ignored_labels=frozenset(scale_up.balancing_ignored_labels),
         taints=taint_rules_of(settings),
-        max_nodes=autoscaler.max_nodes_per_scale_up,
-        estimate_seconds=seconds(autoscaler.max_planning_time),
         plan_seconds=PLANS * seconds(autoscaler.max_planning_time),
         quotas=tuple(quotas),
-        system=Amounts(settings.nodes.system.cpu, settings.nodes.system.memory),
         priorities=priorities,
         seed=seed,
     )
@@ -122,19 +118,13 @@ def scale_up_policy_of(
 
 def own_score_of(settings: Settings) -> RoomScore:
     """Slackwater's own score of nodes, with the weight that kube-scheduler gives to the extender's scores."""
-    curve = _curve_of(settings)
+    curve = _built(ScoreCurve, settings.nodes.score)
     return own_score(lambda: curve, settings.extender.weight)
-
-
-def _curve_of(settings: Settings) -> ScoreCurve:
-    score = settings.nodes.score
-    return ScoreCurve(min_usage=score.min_usage, max_usage=score.max_usage, peak=score.peak)
 
 
 def taint_rules_of(settings: Settings) -> TaintRules:
     """The taints that are left out of a group's template node, and those that mark a node as still starting."""
-    scale_up = settings.autoscaler.scale_up
-    return TaintRules(startup=scale_up.startup_taints, status=scale_up.status_taints)
+    return _built(TaintRules, settings.autoscaler.scale_up)
 
 
 def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackPolicy | None:
@@ -149,18 +139,7 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
     division = slack.extra_capacity
     rules = [_slack_rule(WHOLE_CLUSTER, division, {}, division)]
     rules += [_slack_rule(each.name, each.extra_capacity, each.node_labels, division) for each in kept]
-    return SlackPolicy(
-        rules=tuple(rules),
-        max_nodes=slack.max_nodes,
-        shrink_seconds=seconds(slack.shrink_delay),
-        keep_seconds=seconds(slack.keep_nodes),
-        headroom=HeadroomLimits(
-            max_nodes=slack.headroom_limits.max_nodes_per_namespace,
-            share_ppm=round(slack.headroom_limits.max_cluster_share * _PPM),
-        ),
-        loop_seconds=seconds(settings.autoscaler.scan_interval),
-        unneeded_seconds=_shortest_unneeded(settings),
-    )
+    return _built(SlackPolicy, slack, settings.autoscaler, rules=tuple(rules), unneeded_time=_shortest_unneeded(settings))
 
 
 def _shortest_unneeded(settings: Settings) -> float:
@@ -175,14 +154,12 @@ def slo_classes_of(settings: Settings) -> tuple[PodClass, ...]:
     if not settings.feature_gates.resource_slack:
         return ()
     return tuple(
-        PodClass(
-            name=slo.name,
+        _built(
+            PodClass,
+            slo,
+            slo.pods,
             share_ppm=round(slo.percent * _PPM / 100),
-            within_seconds=seconds(slo.within),
-            namespaces=slo.pods.namespaces,
             labels=tuple(sorted(slo.pods.labels.items())),
-            least_priority=slo.pods.min_priority,
-            most_priority=slo.pods.max_priority,
         )
         for slo in settings.autoscaler.slack.start_time_slos
     )
@@ -199,14 +176,7 @@ def is_due(schedule: SlackSchedule, at: UnixTime) -> bool:
 
 
 def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str], division: SlackOfAll) -> SlackRule:
-    return SlackRule(
-        name=name,
-        rate_ppm=round(extra.min_rate * _PPM),
-        least=Amounts(extra.min.cpu, extra.min.memory),
-        granularity=division.granularity,
-        sizing=division.sizing,
-        node_labels=tuple(sorted(labels.items())),
-    )
+    return _built(SlackRule, extra, division, name=name, node_labels=tuple(sorted(labels.items())))
 
 
 def _whole_amounts(limits: Limits) -> dict[str, int]:
@@ -217,11 +187,7 @@ def _whole_amounts(limits: Limits) -> dict[str, int]:
 def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
     """The dispatcher's limits: concurrent writes of each kind, and their timeouts. A bind is answered before kube-scheduler's
     HTTP timeout."""
-    return DispatcherConfig(
-        max_writes=settings.kube.max_concurrent_writes,
-        bind_seconds=answer_seconds_of(settings),
-        write_seconds=seconds(settings.kube.write_deadline),
-    )
+    return _built(DispatcherConfig, settings.kube, bind_seconds=answer_seconds_of(settings))
 
 
 def answer_seconds_of(settings: Settings) -> float:
@@ -236,7 +202,7 @@ def backpressure_seconds_of(settings: Settings) -> float:
 
 def audit_config_of(settings: Settings) -> AuditConfig:
     """The audit's configuration: how often the cluster state is compared with the API server."""
-    return AuditConfig(interval_seconds=seconds(settings.audit.interval))
+    return _built(AuditConfig, settings.audit)
 
 
 _LOWEST_PRIORITY = -(2**31)
@@ -245,34 +211,16 @@ _LOWEST_PRIORITY = -(2**31)
 def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
     """The policy of scale-down: which nodes may be removed, and how many in parallel. Without the feature gate ParallelDrain
     one node is drained at a time."""
-    autoscaler, scale_down = settings.autoscaler, settings.autoscaler.scale_down
-    parallel = settings.feature_gates.parallel_drain
-    minimum = scale_down.minimum
-    return ScaleDownPolicy(
-        enabled=scale_down.enabled,
-        utilization_threshold=scale_down.utilization_threshold,
-        gpu_utilization_threshold=scale_down.gpu_utilization_threshold,
-        ignore_daemon_sets=scale_down.ignore_daemon_sets_utilization,
-        unneeded_seconds=seconds(scale_down.unneeded_time),
-        unready_seconds=seconds(scale_down.unready_time),
-        unready_enabled=scale_down.unready_enabled,
-        max_parallelism=scale_down.max_scale_down_parallelism,
-        max_drains=scale_down.max_drain_parallelism if parallel else 1,
-        overlap_drains=parallel,
-        recheck_seconds=seconds(scale_down.unremovable_recheck_time),
-        longest_backoff_seconds=seconds(scale_down.max_drain_backoff),
-        max_soft_taints=scale_down.max_soft_taints,
-        choice=scale_down.choice,
-        minimum=ClusterMinimum(nodes=minimum.nodes, cpu=minimum.cpu, memory=minimum.memory),
-        rules=drain_rules_of(settings),
+    gates, scale_down = settings.feature_gates, settings.autoscaler.scale_down
+    return _built(
+        ScaleDownPolicy,
+        scale_down,
+        gates,
+        max_drain_parallelism=scale_down.max_drain_parallelism if gates.parallel_drain else 1,
+        blocked_by=drain_policy_of(settings),
         groups={
-            GroupName(group.name): GroupPolicy(
-                enabled=group.enabled and group.scale_down.enabled,
-                utilization_threshold=group.scale_down.utilization_threshold,
-                unneeded_seconds=_maybe(group.scale_down.unneeded_time),
-                unready_seconds=_maybe(group.scale_down.unready_time),
-            )
-            for group in autoscaler.node_groups
+            GroupName(group.name): _built(GroupPolicy, group.scale_down, enabled=group.enabled and group.scale_down.enabled)
+            for group in settings.autoscaler.node_groups
         },
     )
 
@@ -283,49 +231,21 @@ def strict_for_of(settings: Settings) -> str | None:
     return settings.scheduler_name if settings.vertical.missing_requests == "reject" else None
 
 
-def drain_rules_of(settings: Settings) -> DrainPolicy:
+def drain_policy_of(settings: Settings) -> DrainPolicy:
     """The policy of the drainability rules: which pods keep their node from being removed."""
-    blocked_by = settings.autoscaler.scale_down.blocked_by
-    return DrainPolicy(
-        system_pods=blocked_by.system_pods,
-        system_pod_seconds=seconds(blocked_by.system_pod_time),
-        local_storage=blocked_by.local_storage,
-        custom_controllers=blocked_by.custom_controllers,
-        min_replicas=blocked_by.min_replicas,
-        machines_migrate=settings.migration.enabled,
-        machines_evicted=not blocked_by.fixed_machines,
-        priority_cutoff=settings.autoscaler.scale_up.expendable_pods_priority_cutoff,
-    )
+    autoscaler = settings.autoscaler
+    sections = autoscaler.scale_down.blocked_by, autoscaler.scale_up
+    return _built(DrainPolicy, *sections, machines_migrate=settings.migration.enabled)
 
 
-def drain_limits_of(settings: Settings) -> DrainLimits:
+def _drain_limits_of(settings: Settings) -> DrainLimits:
     """The limits of a drain: cordon, retries, timeouts, and the priority groups that are evicted one after another."""
     drain = settings.autoscaler.scale_down.drain
     groups = sorted(drain.priority_groups, key=lambda group: group.priority)
-    whole = PriorityGroup(priority=_LOWEST_PRIORITY, seconds=seconds(drain.max_graceful_termination))
-    return DrainLimits(
-        cordon=drain.cordon,
-        settle_seconds=seconds(drain.settle_time),
-        retry_seconds=seconds(drain.retry_interval),
-        eviction_seconds=seconds(drain.eviction_timeout),
-        groups=tuple(PriorityGroup(priority=group.priority, seconds=seconds(group.time)) for group in groups) or (whole,),
-        deadline_seconds=seconds(drain.deadline),
-        delay_seconds=seconds(drain.delay_deletion_timeout),
-        force=drain.force,
-        evict_daemons=drain.evict_daemon_sets,
+    whole = PriorityGroup(priority=_LOWEST_PRIORITY, time=seconds(drain.max_graceful_termination))
+    return _built(
+        DrainLimits,
+        drain,
+        priority_groups=tuple(_built(PriorityGroup, group) for group in groups) or (whole,),
         migrate=settings.migration.enabled,
     )
-
-
-def scale_down_delays_of(settings: Settings) -> ScaleDownDelays:
-    """The cool-downs: how many seconds a group is not scaled down after a scale-up, a scale-down or a failed scale-down."""
-    scale_down = settings.autoscaler.scale_down
-    return ScaleDownDelays(
-        after_add=seconds(scale_down.delay_after_add),
-        after_delete=seconds(scale_down.delay_after_delete),
-        after_failure=seconds(scale_down.delay_after_failure),
-    )
-
-
-def _maybe(duration: Duration | None) -> float | None:
-    return None if duration is None else seconds(duration)

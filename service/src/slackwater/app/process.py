@@ -226,7 +226,7 @@ def _host(opened: OpenListener) -> str:
 
 def _most_writes(settings: Settings) -> int:
     limits = dispatcher_config_of(settings)
-    return limits.max_binds + limits.max_writes + limits.max_preemptions
+    return limits.max_binds + limits.max_concurrent_writes + limits.max_preemptions
 
 
 def _settle_garbage_collector() -> None:

@@ -318,7 +318,7 @@ class Service:
 
     def _late_binds_matter(self) -> bool:
         """True if a late bind of kube-scheduler could take room that we give away: our accounting is stricter than its own."""
-        return not self.state_machine.policy.binds and self.state_machine.state.counts_more_than_scheduler()
+        return not self.state_machine.policy.bind and self.state_machine.state.counts_more_than_scheduler()
 
     def _scoring_loop(self) -> ScoringLoop:
         return ScoringLoop(

@@ -5,39 +5,41 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.scaledown.drains.node_view import DrainLimits
+from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
+from slackwater.model.ids import Seconds
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.pauses import Activity
 from slackwater.model.resources import Amounts
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
-from slackwater_protocol.units import Bytes, MilliCpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerticalPolicy:
-    """How workloads grow in place. `unit`: the compute unit of agents that name none. `max_step_units`: compute units by which
-    one permit may grow a workload; 0: no limit."""
+    """How workloads grow in place. `compute_unit`: the compute unit of agents that name none. `max_step_units`: compute units
+    by which one permit may grow a workload; 0: no limit."""
 
-    unit: Amounts = Amounts(MilliCpu(250), Bytes(1 << 30))
-    max_step_units: int = 0
+    compute_unit: Amounts
+    max_step_units: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPolicy:
     """Settings of our own preemptions: they delete less important pods where only our accounting leaves no room.
 
-    `timeout_seconds`: how long all victims of one preemption together may take to leave, if no grace period is longer.
-    `delay_seconds`: how long a pod is refused before a victim has to leave for it; meanwhile a node or room may appear
+    `timeout`: how long all victims of one preemption together may take to leave, if no grace period is longer.
+    `delay`: how long a pod is refused before a victim has to leave for it; meanwhile a node or room may appear
     (kubernetes/kubernetes#137655).
     `max_running`: preemptions under way at the same time; further preemptors wait like any other refused pod. `paused`: no pod
     has to leave, not even where kube-scheduler itself proposes a victim.
     """
 
-    enabled: bool = False
+    enabled: bool
     paused: bool = False
-    timeout_seconds: float = 300.0
-    delay_seconds: float = 0.0
+    timeout: Seconds
+    delay: Seconds
     max_running: int = 1000
 
 
@@ -45,33 +47,35 @@ class PreemptionPolicy:
 class Policy:
     """The settings of the state machine, all durations in seconds.
 
-    `hold_seconds`: how long room is held for a pod that was nominated after a sample miss, and for a guess of prioritize.
-    `bind_backoff_seconds`: how long
-    filter leaves out a node that refused the pod's bind, unless room appears on the node. `confirm_seconds`: how long the watch
-    may take to show a bind before the pod is read. `in_flight_seconds`: if kube-scheduler binds, how long after filter its bind
-    may arrive (an API server ends a request after 60 s). `volumes_seconds`: the same for pods with volume claims, because
-    kube-scheduler waits for their volumes before it binds. `nominate_after_seconds`: how long after a refusal we write a
-    nomination, because kube-scheduler clears the pod's nomination at the end of a failed cycle.
+    `hold_timeout`: how long room is held for a pod that was nominated after a sample miss, and for a guess of prioritize.
+    `bind_backoff`: how long filter leaves out a node that refused the pod's bind, unless room appears on the node.
+    `confirm_seconds`: how long the watch may take to show a bind before the pod is read. `in_flight_seconds`: if kube-scheduler
+    binds, how long after filter its bind may arrive (an API server ends a request after 60 s). `volumes_seconds`: the same for
+    pods with volume claims, because kube-scheduler waits for their volumes before it binds. `nominate_after_seconds`: how long
+    after a refusal we write a nomination, because kube-scheduler clears the pod's nomination at the end of a failed cycle.
     """
 
-    nodes: NodePolicy = field(default_factory=NodePolicy)
-    curve: ScoreCurve = field(default_factory=ScoreCurve)
-    randomize_scores: bool = False
-    missing_requests: Literal["reject", "zero"] = "reject"
+    nodes: NodePolicy
+    score: ScoreCurve
+    randomize: bool
+    missing_requests: Literal["reject", "zero"]
     #: Vertical pods of other schedulers count by what they use, since only Slackwater grants permits.
-    scheduler_name: str = "slackwater"
-    vertical: VerticalPolicy = field(default_factory=VerticalPolicy)
-    migration: MigrationPolicy = field(default_factory=MigrationPolicy)
-    preemption: PreemptionPolicy = field(default_factory=PreemptionPolicy)
+    scheduler_name: str
+    vertical: VerticalPolicy
+    migration: MigrationPolicy
+    preemption: PreemptionPolicy
+    #: Which pods keep their node from being removed, and how long the steps of a removal may take.
+    blocked_by: DrainPolicy
+    drain: DrainLimits
     #: No pod is nominated after a sample miss.
     nominations_paused: bool = False
     #: False: kube-scheduler binds by itself; filter names one node, and the hold there is the reservation. True: filter holds
     #: nothing, and bind reserves.
-    binds: bool = False
+    bind: bool
     in_flight_seconds: float = 75.0
     volumes_seconds: float = 660.0
-    hold_seconds: float = 10.0
-    bind_backoff_seconds: float = 60.0
+    hold_timeout: Seconds
+    bind_backoff: Seconds
     confirm_seconds: float = 10.0
     nominate_after_seconds: float = 0.3
     #: The version of kube-scheduler whose rules hold. A reload of the settings does not change it.

@@ -41,8 +41,8 @@ class ExplainInput:
     replicas: Targets | None = None
     groups: Mapping[GroupName, GrowableGroup] = field(default_factory=dict)
     group_of: Mapping[NodeName, GroupName] = field(default_factory=dict)
-    scale_up: ScaleUpPolicy = field(default_factory=ScaleUpPolicy)
-    scale_down: ScaleDownPolicy = field(default_factory=ScaleDownPolicy)
+    scale_up: ScaleUpPolicy
+    scale_down: ScaleDownPolicy
     profile: ScoreProfile = field(default_factory=ScoreProfile)
     own_score: RoomScore | None = None
     schedulers: frozenset[str] | None = None

@@ -67,7 +67,7 @@ def _budget(explain_input: ExplainInput, groups: Sequence[GrowableGroup]) -> Bud
     facts = explain_input.snapshot.facts
     nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
     policy = explain_input.scale_up
-    return Budget.of(groups, nodes=nodes, quotas=policy.quotas, max_nodes=policy.max_nodes)
+    return Budget.of(groups, nodes=nodes, quotas=policy.quotas, max_nodes=policy.max_nodes_per_scale_up)
 
 
 def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[Finding]:

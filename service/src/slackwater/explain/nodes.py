@@ -131,7 +131,7 @@ def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str
         "pods": len(explain_input.running_pods.on(row)),
         "ready": node.ready,
         "unneededSeconds": None if word.unneeded_seconds is None else round(word.unneeded_seconds, 1),
-        "unneededTimeSeconds": None if rules is None else (rules.unneeded_seconds if node.ready else rules.unready_seconds),
+        "unneededTimeSeconds": None if rules is None else (rules.unneeded_time if node.ready else rules.unready_time),
         **word.ledger,
     }
 
@@ -198,7 +198,7 @@ def _planning_input(explain_input: ExplainInput) -> PlanningInput:
 def _drain_facts(explain_input: ExplainInput) -> RuleFacts:
     return RuleFacts(
         now=explain_input.now,
-        policy=explain_input.scale_down.rules,
+        policy=explain_input.scale_down.blocked_by,
         disruptions=None if explain_input.budgets is None else Disruptions(explain_input.budgets),
         replicas=explain_input.replicas,
     )

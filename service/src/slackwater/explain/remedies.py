@@ -168,7 +168,7 @@ Change = PodEdit | PodLeaves | NodeEdit | NewNode | GroupEdit | BudgetEdit | Bud
 
 def _yield(explain_input: ExplainInput, running_pod: RunningPod, row: Row, copies: int) -> None:
     """Keeps the room that expendable pods yield up to date when a pod comes to a row (1) or leaves it (-1)."""
-    snapshot, cutoff = explain_input.snapshot, explain_input.scale_up.pending.priority_cutoff
+    snapshot, cutoff = explain_input.snapshot, explain_input.scale_up.pending.expendable_pods_priority_cutoff
     if snapshot.yielding is not None and running_pod.pod.expendable(cutoff):
         snapshot.let_yield(running_pod.kind, np.array([row], np.intp), np.array([copies], np.int64))
 

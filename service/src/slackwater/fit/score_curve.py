@@ -22,9 +22,9 @@ class ScoreCurve:
     """The score of a node by its fullness, the share of Total that is Reserved: `min_usage` at 0, rising to 1 at `peak`,
     falling to `max_usage` at 1."""
 
-    min_usage: float = 0.5
-    max_usage: float = 0.0
-    peak: float = 0.8
+    min_usage: float
+    max_usage: float
+    peak: float
 
     def at(self, fullness: Value, of: Arithmetic) -> Value:
         """The score at a fullness; above 1 it is that at 1. If the peak is at one end, the slope towards that end is

@@ -1,6 +1,6 @@
 """Ids, one type each, so that the type checker refuses one where another is meant."""
 
-from typing import NamedTuple, NewType
+from typing import Annotated, NamedTuple, NewType
 
 PodUid = NewType("PodUid", str)  # unique for all time, unlike a name
 NodeName = NewType("NodeName", str)
@@ -8,6 +8,9 @@ Row = NewType("Row", int)  # a position in the state machine's columns; a snapsh
 Generation = NewType("Generation", int)  # counts the state machine's changes; a plan carries the one it was made on
 Instant = NewType("Instant", float)  # seconds on a monotonic clock; only differences mean anything
 UnixTime = NewType("UnixTime", float)  # seconds since 1970 by the wall clock; comparable with times in objects
+#: The units of settings in policies. Parts per million, because what is computed of a share has to be exact.
+Seconds = float
+Ppm = Annotated[int, "ppm"]
 
 
 class PodKey(NamedTuple):

@@ -67,16 +67,16 @@ def repels(taint: Taint) -> bool:
 class TaintRules:
     """Patterns of taint keys, in addition to those of Kubernetes itself."""
 
-    startup: tuple[str, ...] = STARTUP_TAINTS
-    status: tuple[str, ...] = STATUS_TAINTS
+    startup_taints: tuple[str, ...] = STARTUP_TAINTS
+    status_taints: tuple[str, ...] = STATUS_TAINTS
 
     def is_startup(self, key: str) -> bool:
         """Whether the taint says that the node has not started yet."""
-        return key in _KUBERNETES_STARTUP or _pattern(self.startup).fullmatch(key) is not None
+        return key in _KUBERNETES_STARTUP or _pattern(self.startup_taints).fullmatch(key) is not None
 
     def is_own(self, key: str) -> bool:
         """Whether the taint describes one node only, and says nothing about its group."""
-        return key in _KUBERNETES_STATUS or self.is_startup(key) or _pattern(self.status).fullmatch(key) is not None
+        return key in _KUBERNETES_STATUS or self.is_startup(key) or _pattern(self.status_taints).fullmatch(key) is not None
 
 
 DEFAULT_TAINT_RULES: Final = TaintRules()

@@ -53,11 +53,11 @@ class GroupOptions:
 
     utilization_threshold: float | None = None
     gpu_utilization_threshold: float | None = None
-    unneeded_seconds: float | None = None
-    unready_seconds: float | None = None
+    unneeded_time: float | None = None
+    unready_time: float | None = None
     #: An instance whose node has not registered and started after this time counts as lost.
     provision_seconds: float | None = None
-    ignore_daemon_sets: bool | None = None
+    ignore_daemon_sets_utilization: bool | None = None
     #: The group must be either empty or at its maximum size.
     all_or_nothing: bool | None = None
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.model.columns import Int64
+from slackwater.model.ids import Seconds
 from slackwater.model.objects import Labels, Pod
 from slackwater.model.pod_constraints import Kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodClass:
-    """A class of pods with a start-time SLO: of its new pods, `share_ppm` millionths are to have a node within `within_seconds`
+    """A class of pods with a start-time SLO: of its new pods, `share_ppm` millionths are to have a node within `within`
     of their creation.
 
     A pod belongs to the class if its namespace is one of `namespaces` (empty: any), its labels contain all of `labels`, and its
@@ -20,18 +21,18 @@ class PodClass:
 
     name: str
     share_ppm: int
-    within_seconds: float
+    within: Seconds
     namespaces: tuple[str, ...] = ()
     labels: Labels = ()
-    least_priority: int | None = None
-    most_priority: int | None = None
+    min_priority: int | None = None
+    max_priority: int | None = None
 
     def holds(self, pod: Pod) -> bool:
         if self.namespaces and pod.key.namespace not in self.namespaces:
             return False
-        if self.least_priority is not None and pod.priority < self.least_priority:
+        if self.min_priority is not None and pod.priority < self.min_priority:
             return False
-        if self.most_priority is not None and pod.priority > self.most_priority:
+        if self.max_priority is not None and pod.priority > self.max_priority:
             return False
         return not self.labels or set(self.labels) <= set(pod.labels)
 

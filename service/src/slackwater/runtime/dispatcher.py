@@ -38,6 +38,7 @@ from slackwater.model.events import (
     Event,
 )
 from slackwater.model.exponential_backoff import ExponentialBackoff
+from slackwater.model.ids import Seconds
 from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.effect_outcomes import drain_ended, given_up, preemption_ended
 
@@ -63,16 +64,16 @@ class DispatcherConfig:
     """Limits of the dispatcher.
 
     `max_*` bound concurrent calls. Binds, preemptions, activations and all other writes have separate limits, so none waits for
-    another. `write_seconds` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the time to
-    finish at shutdown.
+    another. `write_deadline` bounds one effect with all its attempts, `attempt_seconds` one attempt, `flush_seconds` the time
+    to finish at shutdown.
     """
 
     max_binds: int = 64
-    max_writes: int = 16
+    max_concurrent_writes: int
     max_preemptions: int = 64
     max_activations: int = 4
-    bind_seconds: float = 4.0
-    write_seconds: float = 30.0
+    bind_seconds: float
+    write_deadline: Seconds
     attempt_seconds: float = 10.0
     flush_seconds: float = 5.0
 
@@ -161,7 +162,7 @@ class Dispatcher:
         self._scopes: dict[anyio.CancelScope, None] = {}
         self._group: TaskGroup | None = None
         self._binds = anyio.CapacityLimiter(config.max_binds)
-        self._writes = anyio.CapacityLimiter(config.max_writes)
+        self._writes = anyio.CapacityLimiter(config.max_concurrent_writes)
         self._preemptions = anyio.CapacityLimiter(config.max_preemptions)
         self._activation_slots = anyio.CapacityLimiter(config.max_activations)
         #: The activations that wait for a worker, at most one a pod; the oldest first. Their deadlines have not begun.
@@ -322,7 +323,7 @@ class Dispatcher:
         self._end(ticket)
 
     def _seconds_of(self, effect: ApiEffect) -> float:
-        return self._config.bind_seconds if isinstance(effect, Bind) else self._config.write_seconds
+        return self._config.bind_seconds if isinstance(effect, Bind) else self._config.write_deadline
 
     def _limiter_of(self, effect: ApiEffect) -> anyio.CapacityLimiter:
         if isinstance(effect, Bind):

@@ -54,7 +54,7 @@ class PodLifecycle:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
             # answer (expected), or by another scheduler.
             admitted = self._admit(pod.uid, node)
-            expected = reservation is None and not policy.binds and admitted
+            expected = reservation is None and not policy.bind and admitted
             self._cluster_state.event_counts.confirmed += expected
             self._cluster_state.event_counts.adopted += synced and not expected
             self._count(pod, node, policy, admitted=admitted)

@@ -25,9 +25,7 @@ from slackwater.controllers.preemption.extender_candidates import ExtenderCandid
 from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
-from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.effects import Activate, DrainOrder, Effect, ReadPod
 from slackwater.model.events import (
@@ -79,7 +77,7 @@ class StateMachine:
         self._deferred: list[Effect] = []
         self.state = state = opened(policy.nodes, policy.kubernetes, self._reservation_ended, policy.profiles)
         self.preemptions, self.migrating = Preemptions(state), Migrating(state)
-        self.removals = Removals(state, self.migrating)
+        self.removals = Removals(state, self.migrating, policy)
         self.pausing = ActivePauses(self.preemptions, self.removals)
         self.permit_limits = PermitLimits(state, policy=policy)
         self._permits = PermitFlow(
@@ -154,7 +152,7 @@ class StateMachine:
             return self._apply_service_event(event, now)
         effects = self._vertical_events.apply(event, self.policy, now)
         # If kube-scheduler binds, filter refuses room that persisted permits reserve for others. This event may have freed it.
-        return effects if self.policy.binds else effects + self.state.unschedulable_pods.activate_recent(now)
+        return effects if self.policy.bind else effects + self.state.unschedulable_pods.activate_recent(now)
 
     def _apply_pod_event(self, event: PodEvent, now: Instant) -> list[Effect]:
         match event:
@@ -216,6 +214,7 @@ class StateMachine:
         if policy == self.policy:  # a pause of drains, for instance, lets no refused pod pass
             return
         self.permit_limits.adopt_policy(policy)
+        self.removals.adopt(policy)
         if policy.nodes != self.policy.nodes:
             self.state.nodes.set_policy(policy.nodes)
         self.policy = policy
@@ -297,10 +296,6 @@ class StateMachine:
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
         effects += self.removals.tick(self.policy, now)
         return effects + (self.state.unschedulable_pods.activate_held() if self.state.destinations.take_freed() else [])
-
-    def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
-        """Adopts changed drain settings: `rules` at once, `limits` for drains that begin from now on."""
-        self.removals.adopt(rules, limits)
 
     @property
     def drains(self) -> Drains:

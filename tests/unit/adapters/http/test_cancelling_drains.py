@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http.ops import CancelResult, ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
-from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def post(
         return answer
 
     app: Any = ops_app(
-        state_machine=StateMachine(Policy()),
+        state_machine=StateMachine(installed.POLICY),
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

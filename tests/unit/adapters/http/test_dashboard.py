@@ -18,12 +18,12 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.waiting import until
 
@@ -42,7 +42,7 @@ class Ready:
 
 
 def a_state_machine(n_nodes: int = 3) -> StateMachine:
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     for number in range(n_nodes):
         state_machine.apply(NodeSeen(a_node(f"n{number}", cpu="4")), NOW)
     return state_machine

@@ -1,23 +1,22 @@
 """Traps T1-T17 of the extender protocol, one test each (T6, T7, T10 and T13 also in tests/unit/app and tests/cluster)."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import numpy as np
 import pytest
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.ports.protocols import Outcome
-from slackwater.runtime.dispatcher import DispatcherConfig
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.bodies import bind_args, filter_args, pod_json, whole_nodes_args
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.service import a_service, bound
@@ -100,7 +99,7 @@ async def test_t3_what_we_refuse_is_a_200_with_the_reason() -> None:
 
 
 async def test_t4_a_bind_is_answered_before_kube_scheduler_gives_up() -> None:
-    async with a_service(config=DispatcherConfig(bind_seconds=0.2)) as service:
+    async with a_service(config=replace(installed.DISPATCHER, bind_seconds=0.2)) as service:
         pod = a_pod("p")
         service.has(a_node("n"), pod)
         service.writer.open_gate = anyio.Event()
@@ -121,7 +120,7 @@ async def test_t5_scores_stay_within_0_and_10_and_keep_the_order() -> None:
 
 
 async def test_t6_a_second_extender_after_us_still_gets_what_we_pass() -> None:
-    async with a_service(Policy(binds=True)) as service:
+    async with a_service(replace(installed.POLICY, bind=True)) as service:
         service.has(a_node("a"), a_node("b"))
         first = await service.ask("filter", filter_args(a_pod("p"), "a", "b"))
         again = await service.ask("filter", filter_args(a_pod("p"), *first["NodeNames"]))
@@ -161,7 +160,7 @@ async def test_t8_a_repeated_bind_is_one_binding() -> None:
 
 async def test_t9_preempt_answers_a_subset_adds_victims_and_names_none_that_is_not_there() -> None:
     low = a_pod("low", on="a", cpu="1", priority=1)
-    async with a_service(Policy(nodes=NodePolicy(system=amounts("1", "0")))) as service:
+    async with a_service(replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts("1", "0")))) as service:
         service.has(a_node("a"), a_node("b"), a_node("c"), low, a_pod("more", on="a", cpu="2", priority=2))
         other = a_pod("other", on="b", cpu="3", priority=1)
         service.has(other, a_pod("top", on="c", cpu="3", priority=100))
@@ -241,7 +240,7 @@ async def test_t14_a_huge_body_is_answered_not_cut(declared: bool) -> None:
 async def test_t15_five_thousand_names_and_five_thousand_whole_nodes() -> None:
     names = [f"node-{i}.example.internal" for i in range(5000)]
     pod = a_pod("p", cpu="3")
-    async with a_service(Policy(binds=True), max_body_bytes=1 << 26) as service:
+    async with a_service(replace(installed.POLICY, bind=True), max_body_bytes=1 << 26) as service:
         service.has(*[a_node(name, cpu="2" if i % 2 else "4") for i, name in enumerate(names)])
         by_name = await service.ask("filter", filter_args(pod, *names))
         whole = await service.ask("filter", whole_nodes_args(pod, *names))
@@ -272,7 +271,7 @@ async def test_t17_every_node_that_does_not_pass_is_named() -> None:
 
 
 async def test_a_denied_bind_is_remembered_until_room_appears() -> None:
-    async with a_service(Policy(binds=True)) as service:
+    async with a_service(replace(installed.POLICY, bind=True)) as service:
         pod, other = a_pod("p", cpu="3"), a_pod("other", on="n", cpu="2")
         service.has(a_node("n"), a_node("m"), pod)
         await service.ask("filter", filter_args(pod, "n", "m"))
@@ -286,7 +285,7 @@ async def test_a_denied_bind_is_remembered_until_room_appears() -> None:
 
 
 async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time() -> None:
-    async with a_service(Policy(binds=True)) as service:
+    async with a_service(replace(installed.POLICY, bind=True)) as service:
         pod = a_pod("p")
         service.has(a_node("n"), a_node("m"), pod)
         service.writer.script = [
@@ -316,7 +315,7 @@ async def test_room_between_the_only_choice_and_its_bind_is_held() -> None:
 async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap() -> None:
     """With system amounts kube-scheduler believes in more room than there is. Where we bind, bind decides: a pod that comes too
     late is refused, and other nodes are named for it next."""
-    policy = Policy(nodes=NodePolicy(system=amounts("1", "0")), binds=True)
+    policy = replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts("1", "0")), bind=True)
     async with a_service(policy) as service:
         first, second = a_pod("first", cpu="2"), a_pod("second", cpu="2")
         service.has(a_node("a"), a_node("b"), a_node("c", cpu="5"), first, second)

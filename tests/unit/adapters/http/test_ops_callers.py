@@ -19,9 +19,9 @@ from slackwater.adapters.http.ops import CancelResult, ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
-from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +70,7 @@ class Ops:
 async def an_ops_listener(certificates: Certificates | None = None) -> AsyncIterator[Ops]:
     ops = Ops()
     app: Any = ops_app(
-        state_machine=StateMachine(Policy()),
+        state_machine=StateMachine(installed.POLICY),
         readiness=Ready(),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

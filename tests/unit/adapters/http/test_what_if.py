@@ -10,10 +10,10 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.whatif import LARGEST_BODY
 from slackwater.app.settings import Settings, as_file
-from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.callers import showing
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def post(
     **headers: str,
 ) -> httpx.Response:
     app: Any = ops_app(
-        state_machine=StateMachine(Policy()),
+        state_machine=StateMachine(installed.POLICY),
         readiness=Ready(*filter(None, [waits_for])),
         registry=CollectorRegistry(),
         settings=SettingsView(as_file(Settings())),

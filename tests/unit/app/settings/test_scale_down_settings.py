@@ -1,17 +1,17 @@
 """What the file says of removing nodes, and what the core is told."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
-from slackwater.app.policies import drain_limits_of, drain_rules_of, scale_down_delays_of, scale_down_policy_of
+from slackwater.app.policies import policy_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
-from slackwater.controllers.scaledown.loop import ScaleDownDelays
-from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupPolicy, ScaleDownPolicy
-from slackwater.fit.drainability import DrainPolicy
+from slackwater.controllers.scaledown.drains.node_view import PriorityGroup
+from slackwater.controllers.scaledown.policy import GroupPolicy
 from slackwater.model.nodegroups import GroupName
+from tests.support import installed
 
 
 def settings(scale_down: dict[str, Any] | None = None, **more: Any) -> Settings:
@@ -20,16 +20,16 @@ def settings(scale_down: dict[str, Any] | None = None, **more: Any) -> Settings:
     return loads(yaml.safe_dump({**header, "autoscaler": autoscaler, **more}))
 
 
-def test_the_defaults_are_those_of_the_core() -> None:
-    assert scale_down_policy_of(settings()) == ScaleDownPolicy()
-    assert drain_limits_of(settings()) == DrainLimits()
-    assert drain_rules_of(settings()) == DrainPolicy()
-    assert scale_down_delays_of(settings()) == ScaleDownDelays()
+def test_durations_become_seconds_shares_stay_and_the_names_are_those_of_the_file() -> None:
+    policy = scale_down_policy_of(
+        settings({"maxDrainBackoff": "90m", "utilizationThreshold": 0.25, "delayAfterFailure": "1500ms"})
+    )
+    assert (policy.max_drain_backoff, policy.utilization_threshold, policy.delay_after_failure) == (5400.0, 0.25, 1.5)
 
 
 def test_without_the_gate_one_node_is_drained_at_a_time() -> None:
     policy = scale_down_policy_of(settings(featureGates={"ParallelDrain": False}))
-    assert (policy.max_drains, policy.overlap_drains, policy.max_parallelism) == (1, False, 10)
+    assert (policy.max_drain_parallelism, policy.parallel_drain, policy.max_scale_down_parallelism) == (1, False, 10)
 
 
 def test_a_group_may_say_otherwise() -> None:
@@ -40,26 +40,26 @@ def test_a_group_may_say_otherwise() -> None:
     ]
     policy = scale_down_policy_of(settings(autoscaler={"nodeGroups": groups}))
     assert policy.groups == {
-        GroupName("a"): GroupPolicy(utilization_threshold=0.3, unneeded_seconds=3600.0),
+        GroupName("a"): GroupPolicy(utilization_threshold=0.3, unneeded_time=3600.0),
         GroupName("b"): GroupPolicy(enabled=False),
         GroupName("c"): GroupPolicy(enabled=False),
     }
 
 
 def test_priority_groups_are_ordered_and_take_the_place_of_the_one() -> None:
-    limits = drain_limits_of(
+    limits = policy_of(
         settings({"drain": {"priorityGroups": [{"priority": 5, "time": "10s"}, {"priority": -5, "time": "1m"}]}})
-    )
-    assert limits.groups == (PriorityGroup(priority=-5, seconds=60.0), PriorityGroup(priority=5, seconds=10.0))
+    ).drain
+    assert limits.priority_groups == (PriorityGroup(priority=-5, time=60.0), PriorityGroup(priority=5, time=10.0))
     assert [limits.group_of(priority) for priority in (-9, -5, 4, 5, 9)] == [0, 0, 0, 1, 1]
 
 
 def test_minima_and_blocking_rules_are_read() -> None:
     found = settings({"minimum": {"nodes": 3, "cpu": "16", "memory": "1Gi"}, "blockedBy": {"fixedMachines": False}})
-    assert scale_down_policy_of(found).minimum == ClusterMinimum(nodes=3, cpu=16_000, memory=1 << 30)
-    assert drain_rules_of(found).machines_evicted
-    still = settings(migration={"enabled": False})
-    assert (drain_rules_of(still).machines_migrate, drain_limits_of(still).migrate) == (False, False)
+    assert scale_down_policy_of(found).minimum == replace(installed.MINIMUM, nodes=3, cpu=16_000, memory=1 << 30)
+    assert not policy_of(found).blocked_by.fixed_machines
+    still = policy_of(settings(migration={"enabled": False}))
+    assert (still.blocked_by.machines_migrate, still.drain.migrate) == (False, False)
 
 
 @pytest.mark.parametrize(

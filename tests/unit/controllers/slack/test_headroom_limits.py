@@ -7,12 +7,12 @@ from msgspec import structs
 
 from slackwater.controllers.slack.headroom_limits import HeadroomCut, joined, within_nodes, within_quotas
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackNode
-from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import ResourceQuota
 from slackwater.model.pod_constraints import HostPort, PodConstraints, PodTerm, SpreadConstraint
+from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
 from tests.support.scaling import Scenario
 
@@ -50,27 +50,29 @@ KINDS = {
 
 @pytest.mark.parametrize(("pod", "want_count"), KINDS.values(), ids=KINDS)
 def test_an_annotation_gets_two_nodes_whatever_its_pods_need(pod: Pod, want_count: int) -> None:
-    found = within_nodes([asks(pod)], [NODE], HeadroomLimits(), n_nodes=20)
+    found = within_nodes([asks(pod)], [NODE], installed.HEADROOM, n_nodes=20)
     assert [each.count for each in found.pod_headroom] == [want_count]
     assert [(cut.wanted, cut.kept, cut.pod) for cut in found.cuts] == [(50_000, want_count, pod)]
 
 
 def test_many_pods_of_one_namespace_share_its_two_nodes() -> None:
-    found = within_nodes([asks(a_pod(f"p{n}", cpu="1"), 3) for n in range(9)], [NODE], HeadroomLimits(), n_nodes=1000)
+    found = within_nodes([asks(a_pod(f"p{n}", cpu="1"), 3) for n in range(9)], [NODE], installed.HEADROOM, n_nodes=1000)
     assert sum(each.count for each in found.pod_headroom) == 8
 
 
 def test_all_namespaces_share_a_twentieth_and_who_wants_least_gets_it() -> None:
     wanting = [asks(a_pod("p", cpu="4", namespace=f"n{n}"), 1 if n == 9 else 50_000) for n in range(10)]
-    found = within_nodes(wanting, [NODE], HeadroomLimits(), n_nodes=200)
+    found = within_nodes(wanting, [NODE], installed.HEADROOM, n_nodes=200)
     assert sum(each.count for each in found.pod_headroom) == 10
     assert [each.count for each in found.pod_headroom if each.kind.namespace == "n9"] == [1]
 
 
 def test_buffers_and_rules_without_limits_are_not_cut() -> None:
     buffer, annotation = asks(a_pod("b"), 900, capped=False), asks(a_pod("a"), 900)
-    assert within_nodes([buffer], [NODE], HeadroomLimits(), n_nodes=1).pod_headroom == (buffer,)
-    assert within_nodes([annotation], [NODE], HeadroomLimits(max_nodes=0, share_ppm=0), n_nodes=1).pod_headroom == (annotation,)
+    assert within_nodes([buffer], [NODE], installed.HEADROOM, n_nodes=1).pod_headroom == (buffer,)
+    assert within_nodes(
+        [annotation], [NODE], replace(installed.HEADROOM, max_nodes_per_namespace=0, max_cluster_share=0), n_nodes=1
+    ).pod_headroom == (annotation,)
 
 
 def test_quotas_leave_what_they_leave_to_all_of_their_namespace() -> None:
@@ -92,7 +94,7 @@ def test_quotas_leave_what_they_leave_to_all_of_their_namespace() -> None:
 @pytest.mark.parametrize("selecting", [False, True], ids=["one pod", "many selectors"])
 async def test_no_annotation_buys_more_than_two_machines(selecting: bool) -> None:
     scenario = Scenario()
-    scenario.slack = SlackPolicy()
+    scenario.slack = installed.SLACK
     for number in range(6):
         labels = {"pool": str(number)}
         template = structs.replace(a_node("t", labels=labels), scalars=(("pods", 110),))

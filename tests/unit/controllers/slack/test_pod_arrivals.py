@@ -13,8 +13,8 @@ from slackwater.model.start_time_slo import Observed, PodClass, SLOAttainment
 from tests.support.builders import a_pod
 
 BEGAN = 1_767_225_600  # a whole minute
-WEB = PodClass(name="web", share_ppm=950_000, within_seconds=10.0, namespaces=("shop",), labels=(("tier", "web"),))
-REST = PodClass(name="rest", share_ppm=500_000, within_seconds=60.0, least_priority=5)
+WEB = PodClass(name="web", share_ppm=950_000, within=10.0, namespaces=("shop",), labels=(("tier", "web"),))
+REST = PodClass(name="rest", share_ppm=500_000, within=60.0, min_priority=5)
 
 
 def at(seconds: float) -> UnixTime:

@@ -1,18 +1,21 @@
 """How pods start to count: neondatabase/autoscaling v0.36.1, and the annotation that a restart reads."""
 
+from dataclasses import replace
+
 import pytest
 
 from slackwater.model.ids import Row
 from slackwater.model.ledger.ledger import (
     Ledger,
-    NodePolicy,
     PodResources,
+    Watermark,
     certain_resources,
     ordinary_resources,
     resources_of_unknown_permit,
     restored_resources,
 )
 from slackwater.model.resources import NOTHING
+from tests.support import installed
 from tests.support.builders import a_vertical, amounts
 
 ROW = Row(0)
@@ -20,7 +23,7 @@ ROW = Row(0)
 
 def a_ledger(*, cpu: str, memory: str, watermark_ppm: int) -> Ledger:
     ledger = Ledger()
-    policy = NodePolicy(watermark_cpu_ppm=watermark_ppm, watermark_memory_ppm=watermark_ppm)
+    policy = replace(installed.NODES, watermark=Watermark(cpu=watermark_ppm, memory=watermark_ppm))
     ledger.open_row(ROW, amounts(cpu, memory), policy)
     return ledger
 

@@ -1,7 +1,7 @@
 """Every other change of a pod's account: the rows of the reference's section 2.5."""
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import Ledger, NodePolicy, PodResources
+from slackwater.model.ledger.ledger import Ledger, PodResources
 from slackwater.model.ledger.transitions import (
     bounds_changed,
     migration_ended,
@@ -10,6 +10,7 @@ from slackwater.model.ledger.transitions import (
     use_changed,
 )
 from slackwater.model.resources import NOTHING
+from tests.support import installed
 from tests.support.builders import amounts
 
 POD = PodResources(
@@ -32,7 +33,7 @@ def test_a_migration_accounts_for_reserved_and_capacity_pressure_without_the_buf
 def test_deleting_a_migrating_pod_takes_its_pressure_with_it() -> None:
     """The worked example: r 500, PAF 500, R 10000 becomes R 9500, PAF 0."""
     ledger, row = Ledger(), Row(0)
-    ledger.open_row(row, amounts("10", "40Gi"), NodePolicy())
+    ledger.open_row(row, amounts("10", "40Gi"), installed.NODES)
     ledger.admit(row, PodResources(reserved=amounts("9500m")))
     pod = PodResources(reserved=amounts("500m"))
     ledger.admit(row, pod)

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.status import NodeObservation
-from slackwater.controllers.policy import Policy
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, UnixTime
@@ -18,6 +17,7 @@ from slackwater.model.pod_constraints import Toleration
 from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.group_observations import ask_providers, observations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.cloud import Cloud
 from tests.support.nodegroups import a_group, an_instance
@@ -91,7 +91,7 @@ def test_a_new_node_is_taken_by_pods_that_did_not_come_with_it(pod: Pod, want: t
 
 
 def a_state_machine(*objects: Node) -> StateMachine:
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     for node in objects:
         state_machine.apply(NodeSeen(node), Instant(0.0))
     state_machine.apply(PodSeen(a_pod("p", on="used")), Instant(0.0))

@@ -1,6 +1,7 @@
 """The problems that the overview shows: advice is given only where a plan found that it helps."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -8,7 +9,6 @@ from typing import Any
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
@@ -17,6 +17,7 @@ from slackwater.runtime.autoscaler.scaleup_planning import skip_reason_of
 from slackwater.runtime.autoscaler.status_document import record_document
 from slackwater.runtime.dashboard.health import _of_loop
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.scalingup import a_group, a_template, demand_of
 
@@ -34,7 +35,7 @@ def advice(*pods: Pod, seconds: float = 0.0) -> Iterator[str]:
         skip_reason=skip_reason_of(status, status.closed(Instant(0.0)) or "at its maximum of 1 nodes"),
     )
     snapshot = ClusterSnapshot.build([], pods)
-    clock, policy = partial(next, count(step=seconds)), ScaleUpPolicy(plan_seconds=1.0 if seconds else 0.0)
+    clock, policy = partial(next, count(step=seconds)), replace(installed.SCALE_UP, plan_seconds=1.0 if seconds else 0.0)
     plan = plan_scale_up(snapshot, demand_of(list(pods)), [growable], policy=policy, clock=clock)
     record = LoopRecord(
         number=1,

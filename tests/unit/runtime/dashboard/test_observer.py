@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from slackwater.cluster.nodegroups.status import Grow
-from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.runners_up import RunnerUp
 from slackwater.controllers.scaleup.outcome import ScaleUp
 from slackwater.model.events import NodeSeen, PodGone, PodSeen
@@ -16,6 +15,7 @@ from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStat
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 class Observing:
     def __init__(self) -> None:
-        self.state_machine = StateMachine(replace(Policy(), binds=False))
+        self.state_machine = StateMachine(replace(installed.POLICY, bind=False))
         self.now = 1_700_000_000.0  # before the builders' pods were created
         self.log = DecisionLog(lambda: self.now)
         about = ServiceStatus(status=dict, autoscaler=lambda: None)

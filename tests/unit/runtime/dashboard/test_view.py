@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from slackwater.controllers.policy import Policy
 from slackwater.model.effects import DrainOrder
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName, UnixTime
@@ -16,6 +15,7 @@ from slackwater.runtime.dashboard.nodes import CORDONED, LINES, NOT_READY, chang
 from slackwater.runtime.dashboard.pending import MOST_GROUPS, PendingGroups
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 NOW = Instant(10.0)
@@ -28,7 +28,7 @@ def _grouped(pods: Iterable[Pod]) -> dict[str, Any]:
 
 
 def a_state_machine() -> StateMachine:
-    state_machine = StateMachine(Policy())
+    state_machine = StateMachine(installed.POLICY)
     state_machine.apply(NodeSeen(a_node("a", cpu="4", labels={NODE_GROUP: "g"}, ready=False, unschedulable=True)), NOW)
     state_machine.apply(NodeSeen(a_node("b", cpu="8")), NOW)
     state_machine.apply(PodSeen(a_pod("p", on="b", cpu="3")), NOW)
@@ -66,7 +66,7 @@ def test_a_node_that_moved_to_another_group_needs_a_whole_frame() -> None:
 
 
 def test_a_cluster_without_nodes_has_a_view_too() -> None:
-    nodes = take_nodes(StateMachine(Policy()), None)
+    nodes = take_nodes(StateMachine(installed.POLICY), None)
     assert nodes.numbers.shape == (len(LINES), 0)
 
 

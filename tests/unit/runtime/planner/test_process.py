@@ -13,8 +13,6 @@ import anyio
 import pytest
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaleup.pending import PendingRules
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.ids import UnixTime
@@ -23,13 +21,14 @@ from slackwater.model.objects import Pod
 from slackwater.ports.clock import Watch
 from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
 from slackwater.runtime.planner.process import COMMAND, PlanFailedError, PlannerLostError
+from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.questions import LONG, Asked, Whole, a_process, clock, is_alive, machine
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
-RULES: Final = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+RULES: Final = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
 GROUP: Final = GroupName("a")
 #: Ends as soon as it has read something.
 MORTAL: Final = (sys.executable, "-c", "import sys; sys.stdin.buffer.read(1); sys.exit(3)")

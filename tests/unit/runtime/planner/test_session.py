@@ -11,10 +11,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.controllers.scaleup.pending import PendingRules
-from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, NodeName, UnixTime
@@ -27,9 +24,10 @@ from slackwater.runtime.planner.session import AnswerInChild, Session
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from slackwater_protocol.names import NODE_GROUP
+from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
-RULES = ScaleUpRules(policy=ScaleUpPolicy(pending=PendingRules(after_scheduler=False)))
+RULES = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 NODES = 12
 
@@ -47,7 +45,7 @@ def an_inquiry(changes: Changes) -> Inquiry:
     status = NodeGroupStatus(
         group=group, known=True, ready=names, unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
     )
-    scale_down = ScaleDownInquiry(state=ScaleDownState(), policy=ScaleDownPolicy(), timeout_seconds=0.0)
+    scale_down = ScaleDownInquiry(state=ScaleDownState(), policy=installed.SCALE_DOWN, timeout_seconds=0.0)
     return Inquiry(changes=changes, rules=RULES, group_status={group.name: status}, now=UnixTime(2e9), scale_down=scale_down)
 
 

@@ -137,7 +137,7 @@ class ExplainQuestion:
                 return partly_judged(explain_pod(explain_input, pod, word), notes)
             case NodeContext() as node_word:
                 # Expendable pods do not keep a node from being removed.
-                with replica.yielding_below(explain_input.scale_down.rules.priority_cutoff) as counted:
+                with replica.yielding_below(explain_input.scale_down.blocked_by.expendable_pods_priority_cutoff) as counted:
                     return explain_node(replace(explain_input, running_pods=counted), NodeName(self.name), node_word)
             case GrowingPod() as grower:
                 return explain_permit(explain_input, grower)
@@ -152,7 +152,7 @@ class ExplainQuestion:
     def _as_planned(self, replica: SnapshotReplica, explain_input: ExplainInput) -> Iterator[None]:
         """The replica as scale-up plans see it, in a trial that ends with the context: expendable pods yield their room, unless
         the question is about an expendable pod, and nodes that have not started count as upcoming."""
-        cutoff = explain_input.scale_up.pending.priority_cutoff
+        cutoff = explain_input.scale_up.pending.expendable_pods_priority_cutoff
         pod = self.read.pod if isinstance(self.read, PodRead) else None
         yielding = nullcontext() if pod is not None and pod.priority < cutoff else replica.yielding_below(cutoff)
         with _as_seen(replica), yielding:

@@ -25,8 +25,9 @@ from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
+from slackwater.app.policies import policy_of
+from slackwater.app.settings import Settings
 from slackwater.app.whatif.replica_cluster import cluster_of
-from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Instant
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.runtime.change_collector import ChangeCollector
@@ -69,7 +70,7 @@ def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest
     try:
         found = find_version(request, (), _dumped_version(document))
         dumped = msgspec.json.decode(document)
-        state_machine = restore(dumped, Policy(kubernetes=found.version), Instant(0.0))
+        state_machine = restore(dumped, policy_of(Settings(), found.version), Instant(0.0))
     except (DumpUnreadable, RecursionError, ValueError) as err:
         raise ClusterError("the file", "", f"dumpstate that cannot be read: {err}") from err
     replica, ended = SnapshotReplica(), [pod for pod in state_machine.state.pods if pod.ended]

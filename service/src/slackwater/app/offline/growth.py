@@ -68,7 +68,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings)
-    slack, cutoff = slack_inquiry(cluster.pods, settings), policy.pending.priority_cutoff
+    slack, cutoff = slack_inquiry(cluster.pods, settings), policy.pending.expendable_pods_priority_cutoff
     snapshot = snapshot_of(cluster, policy=policy_of(settings).nodes if accounting else None)
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
     pending, everybody = pending_pods(cluster), RunningPods(snapshot, cluster.pods)

@@ -12,6 +12,8 @@ import numpy as np
 from msgspec import UNSET, structs
 
 from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
+from slackwater.app.policies import policy_of
+from slackwater.app.settings import Settings
 from slackwater.fit.binpacking import NOWHERE, place_pods
 from slackwater.fit.feasible_nodes import Verdicts, feasible
 from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
@@ -49,7 +51,7 @@ def placement_lines(
     """
     decoded = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
     decoded = as_accounted(decoded) if accounting else decoded
-    snapshot = snapshot_of(decoded, policy=(policy or NodePolicy()) if accounting else None)
+    snapshot = snapshot_of(decoded, policy=(policy or policy_of(Settings()).nodes) if accounting else None)
     snapshot.strict_for = EVERY_SCHEDULER if missing_requests == "reject" else None
     pending = pending_pods(decoded)
     kinds = snapshot.number(pending)

@@ -38,7 +38,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting)
     groups, members = removal_groups(grown.groups, grown.group_of, cluster)
-    awaited = _awaited(cluster, policy.rules, now)
+    awaited = _awaited(cluster, policy.blocked_by, now)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
     def stop() -> bool:

@@ -28,7 +28,7 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.recomputed_sums import Drift, SumDifference, wrong_held, wrong_on
 from slackwater.controllers.audit.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
 from slackwater.model.events import Event, NodeAudited, NodeDoubted, NodeGone, NodeSeen, ObjectUnreadable, PodAudited, PodGone
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import NodeName, PodKey, PodUid, Seconds
 from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import AuditReadError, AuditReads, Listing
 
@@ -48,7 +48,7 @@ _RESTS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditConfig:
-    """Settings of the audit. `interval_seconds`: 0 switches the audit off. `settle_seconds`: the pause before an object that
+    """Settings of the audit. `interval`: 0 switches the audit off. `settle_seconds`: the pause before an object that
     differed is compared again, since the watch may lag.
 
     Every `sample_seconds` the sums of a few nodes are checked, of all nodes within `round_seconds`. `most_read`: objects that
@@ -56,7 +56,7 @@ class AuditConfig:
     audits, however many nodes are quarantined.
     """
 
-    interval_seconds: float = 300.0
+    interval: Seconds
     settle_seconds: float = 5.0
     call_seconds: float = 30.0
     most_read: int = 1_000
@@ -120,7 +120,7 @@ class Audit:
 
     async def run(self) -> None:
         """Runs samples and audits until cancelled. Start it after the state machine has listed everything."""
-        if not self._config.interval_seconds:
+        if not self._config.interval:
             return
         async with anyio.create_task_group() as group:
             group.start_soon(self._sample, name="sampling of the sums")
@@ -134,7 +134,7 @@ class Audit:
     def _pause_seconds(self) -> float:
         """The pause until the next audit; shorter while a node is quarantined, because the next audit may be able to clear
         it."""
-        interval = self._config.interval_seconds
+        interval = self._config.interval
         return min(interval, _RESTS * self.counts.last_seconds) if self._state.quarantine.doubted else interval
 
     # --- sampling ---------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class MigrationChoice:
             forced
             or (
                 self._is_head(pod.uid, reservation.node, now)
-                and too_much_pressure(self._ledger.numbers(row), weight_ppm=policy.migration.weight_ppm)
+                and too_much_pressure(self._ledger.numbers(row), weight_ppm=policy.migration.capacity_pressure_weight)
             )
         ):
             return None

@@ -226,7 +226,7 @@ class PermitLimits:
         permit, row, unit = (
             reservation.pod_resources.reserved,
             self._nodes.row_of.get(reservation.node),
-            self._policy.vertical.unit,
+            self._policy.vertical.compute_unit,
         )
         free = NOTHING if row is None else self._ledger.room(row)[0]
         step = amounts_of([min(room // u, _STEP_UNITS) * u for room, u in zip(free, unit, strict=True)])

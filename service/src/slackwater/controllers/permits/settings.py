@@ -16,9 +16,9 @@ from slackwater_protocol.units import Bytes, MilliCpu
 class ComputeUnit(Section):
     """The smallest step of a vertical workload: agents request whole multiples of it."""
 
-    vcpus: SomeCpu = Field(default=MilliCpu(250), alias="vCPUs", examples=["250m"])
+    cpu: SomeCpu = Field(default=MilliCpu(250), alias="vCPUs", examples=["250m"])
     """Quantity of CPU of one unit. 250m by default, as in Neon's agents."""
-    mem: SomeMemory = Field(default=Bytes(1 << 30), examples=["1Gi"])
+    memory: SomeMemory = Field(default=Bytes(1 << 30), alias="mem", examples=["1Gi"])
     """Quantity of memory of one unit. 1Gi by default, as in Neon's agents."""
 
 

@@ -217,7 +217,7 @@ class PermitCase:
 
 def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:
     """The request in milliCPU and bytes, or the refusal if a check of the amounts fails."""
-    unit = policy.vertical.unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
+    unit = policy.vertical.compute_unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
     if vertical.machine is not None and unit.memory % slot_bytes:
         message = (
             f"computeUnit is not divisible by VM memory slot size: {{{unit.cpu / 1000:g} {format_bytes(unit.memory)}}} "
@@ -236,7 +236,7 @@ def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Polic
 
 def _slot_bytes(vertical: Vertical, policy: Policy) -> int:
     """Bytes of a memory slot. Plain pods have no slots: for these, an agent that counts in slots means compute units."""
-    return vertical.slot_bytes if vertical.machine is not None else policy.vertical.unit.memory
+    return vertical.slot_bytes if vertical.machine is not None else policy.vertical.compute_unit.memory
 
 
 def _in_bytes(amounts: Amounts, ask: PermitAsk, slot_bytes: int) -> Amounts:

@@ -51,7 +51,7 @@ class Binding:
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
         """Reserves room for the pod on the node, or refuses the bind. A repeated request for the same pod and node makes no
         second reservation."""
-        self._event_counts.unexpected_binds += not policy.binds
+        self._event_counts.unexpected_binds += not policy.bind
         pod = self._pods.known(uid)
         reservation = self._reservations.get(uid)
         reason = self._refusal(uid, key, node, pod, reservation)
@@ -94,7 +94,7 @@ class Binding:
         if reason is not Reason.OK:
             if nominee is not None:
                 self._room.put(pod, nominee.node, nominee.number)
-            self._bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff_seconds))
+            self._bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff))
             return reason
         deadline = Instant(now + _BINDING_SECONDS)
         self._reservations.put(
@@ -171,7 +171,7 @@ class Binding:
         if event.outcome in {"gone", "unreachable", "unsent"}:
             return []
         self._event_counts.bind_refusals[Reason.API_REFUSED] += 1
-        self._bind_backoff.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.bind_backoff_seconds))
+        self._bind_backoff.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.bind_backoff))
         note = f"{MEANINGS[Reason.API_REFUSED].text} to {event.node}: {event.detail}"
         return [Announce(event.uid, reservation.key, "Warning", "BindRefused", note)]
 

@@ -49,7 +49,7 @@ class ScoringLoop:
         #: Set once the snapshot has been up to date since the start, or could not be built.
         self.caught_up = anyio.Event()
         #: The curve with which the cached scores were computed. A reload of the settings may bring another one.
-        self._scored_by = state_machine.policy.curve
+        self._scored_by = state_machine.policy.score
 
     def after_event(self) -> None:
         """Wakes the loop if the snapshot is so far behind that filter could not use it."""
@@ -62,8 +62,8 @@ class ScoringLoop:
         snapshot = self._snapshot
         if snapshot is None:
             return None
-        if self._scored_by is not self._state_machine.policy.curve:
-            self._scored_by = self._state_machine.policy.curve
+        if self._scored_by is not self._state_machine.policy.score:
+            self._scored_by = self._state_machine.policy.score
             snapshot.forget_scores()
         try:
             return snapshot.best_of(pod, rows)
@@ -91,7 +91,7 @@ class ScoringLoop:
 
     def _follow(self) -> ScoringSnapshot:
         policy = self._state_machine.policy
-        own = own_score(lambda: self._state_machine.policy.curve, self._weight)
+        own = own_score(lambda: self._state_machine.policy.score, self._weight)
         scorings = {name: Scoring(own, profile, policy.kubernetes) for name, profile in self._profiles.items()}
         volumes_scored = policy.kubernetes.follows(Rule.STORAGE_CAPACITY_SCORING)
         self._snapshot = ScoringSnapshot(self._state_machine, scorings, volumes_scored=volumes_scored)

@@ -184,9 +184,9 @@ class Preemptors:
         )
 
     def _waited(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
-        if not policy.delay_seconds:
+        if not policy.delay:
             return True
-        delayed = self._delayed.setdefault(pod.uid, _Delayed(pod, Instant(now + policy.delay_seconds)))
+        delayed = self._delayed.setdefault(pod.uid, _Delayed(pod, Instant(now + policy.delay)))
         return delayed.until <= now
 
     def forget(self, uid: PodUid) -> None:

@@ -127,7 +127,7 @@ class Preemptions:
         known = {one.uid: self._pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
         waiting = {one.uid for one in (*candidate.victims, *candidate.awaited)}
-        found = self._keep(pod, candidate.node, victims, waiting, policy.timeout_seconds)
+        found = self._keep(pod, candidate.node, victims, waiting, policy.timeout)
         found.others = others
         if announced or not victims:
             self._evict(found)
@@ -146,7 +146,7 @@ class Preemptions:
     ) -> None:
         """Begins a preemption whose victims kube-scheduler deletes: keeps the room for the pod, and marks the victims."""
         self._now = now
-        found = self._keep(pod, node, {}, waiting, policy.timeout_seconds)
+        found = self._keep(pod, node, {}, waiting, policy.timeout)
         found.phase, found.others = "agreed", others
 
     def supersede(self, uid: PodUid) -> None:

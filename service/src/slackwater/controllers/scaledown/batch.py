@@ -1,9 +1,9 @@
 """Batches: chooses the nodes whose removal begins now. They are removable by the plan, have been unneeded for long enough, and
 are within the limits on concurrent removals.
 
-Empty nodes come first, up to `max_parallelism` less the removals under way. Then come drains, up to what is left of that and of
-`max_drains`. An all-or-nothing group is removed as a whole: it waits until all its nodes can go, and then counts like one node
-for the limits, however large it is. Every other removable node is held back, with the reason.
+Empty nodes come first, up to `max_scale_down_parallelism` less the removals under way. Then come drains, up to what is left of
+that and of `max_drain_parallelism`. An all-or-nothing group is removed as a whole: it waits until all its nodes can go, and
+then counts like one node for the limits, however large it is. Every other removable node is held back, with the reason.
 """
 
 from collections import defaultdict
@@ -150,34 +150,34 @@ class _Choice:
         return self.under_way.removals + len(self.empty) + len(self.drains)
 
     def _throttle(self, found: Removable) -> None:
-        detail = f"{self._removals()} of {self.policy.max_parallelism} are being removed"
+        detail = f"{self._removals()} of {self.policy.max_scale_down_parallelism} are being removed"
         if not found.empty:
             drains = self.under_way.drains + len(self.drains)
-            detail += f", {drains} of {self.policy.max_drains} drained"
+            detail += f", {drains} of {self.policy.max_drain_parallelism} drained"
         self.hold(found, UnremovableReason.THROTTLED, detail)
 
     def offer_empty(self, found: Removable) -> None:
-        if self._removals() < self.policy.max_parallelism:
+        if self._removals() < self.policy.max_scale_down_parallelism:
             self.empty.append(found)
         else:
             self._throttle(found)
 
     def offer_drain(self, found: Removable) -> None:
-        if not self.policy.overlap_drains and self.under_way.removals:
+        if not self.policy.parallel_drain and self.under_way.removals:
             self.hold(found, UnremovableReason.DRAINS_DO_NOT_OVERLAP, f"{self.under_way.removals} are being removed")
-        elif self._removals() < self.policy.max_parallelism and self._may_drain():
+        elif self._removals() < self.policy.max_scale_down_parallelism and self._may_drain():
             self.drains.append(found)
         else:
             self._throttle(found)
 
     def _may_drain(self) -> bool:
-        return self.under_way.drains + len(self.drains) < self.policy.max_drains
+        return self.under_way.drains + len(self.drains) < self.policy.max_drain_parallelism
 
     def offer_whole(self, nodes: Sequence[Removable]) -> None:
         """Adds all nodes of a group to the batch if the limits allow one of them; they may then exceed the limits together."""
         drained = any(not found.empty for found in nodes)
-        blocked = drained and not self.policy.overlap_drains and self.under_way.removals > 0
-        if self._removals() < self.policy.max_parallelism and (not drained or self._may_drain()) and not blocked:
+        blocked = drained and not self.policy.parallel_drain and self.under_way.removals > 0
+        if self._removals() < self.policy.max_scale_down_parallelism and (not drained or self._may_drain()) and not blocked:
             for found in nodes:
                 (self.empty if found.empty else self.drains).append(found)
         else:

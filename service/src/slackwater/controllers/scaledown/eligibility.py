@@ -108,7 +108,7 @@ def rechecked_later(node: NodeName, state: ScaleDownState, policy: ScaleDownPoli
     failed = state.non_candidate_set.get(node)
     if failed is None or failed.kept.unremovable_reason not in _DEAR:
         return None
-    left = failed.at + policy.recheck_seconds - now
+    left = failed.at + policy.unremovable_recheck_time - now
     if left <= 0:
         return None
     text = f"{now - failed.at:.0f} s ago: {failed.kept.unremovable_reason} {failed.kept.detail}".rstrip()

@@ -52,15 +52,6 @@ _NO_BACKOFF: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleDownDelays:
-    """Cool-downs, in seconds: how long a group is not scaled down after a new node, a removal, and a failed removal."""
-
-    after_add: float = 600.0
-    after_delete: float = 0.0
-    after_failure: float = 180.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownRecord:
     """What one loop saw and did about removals. `unneeded`: removable nodes by group. `reasons`: kept nodes by reason. `begun`:
     nodes whose removal began. `under_way`: as in `Drains.under_way`. `evaluated`: nodes that the plan tried."""
@@ -124,7 +115,6 @@ class ScaleDownLoop:
         state_machine: DrainStateMachine,
         group_registry: NodeGroupRegistry,
         policy: Callable[[], ScaleDownPolicy],
-        delays: ScaleDownDelays,
         timeout_seconds: float,
         submit: Callable[[Iterable[Effect]], None],
         clock: Callable[[], Instant],
@@ -134,7 +124,6 @@ class ScaleDownLoop:
         self._drains = state_machine.drains
         self._group_registry = group_registry
         self._configured = policy
-        self._delays = delays
         self._timeout_seconds = timeout_seconds
         self._submit = submit
         self._clock = clock
@@ -211,7 +200,7 @@ class ScaleDownLoop:
     ) -> ScaleDownState:
         """The state after a start, by the nodes' taints. Resumes the removals that the taints show, except those of nodes in no
         group of ours: somebody else began these."""
-        longest = 2 * max(policy.unneeded_seconds, policy.unready_seconds)
+        longest = 2 * max(policy.unneeded_time, policy.unready_time)
         state = restored((node for _, node in self._state_machine.state.nodes), now=now, longest_seconds=longest)
         membership = Membership(found.group for found in group_status.values())
         orders = []
@@ -266,15 +255,20 @@ class ScaleDownLoop:
         cooling = self._cooling([group.name], self._clock()).get(group.name)
         if cooling is not None:
             found.append((UnremovableReason.IN_COOLDOWN, f"{group.name}: {cooling}"))
-        ripe = rules.unneeded_seconds if ready else rules.unready_seconds
+        ripe = rules.unneeded_time if ready else rules.unready_time
         if waited <= ripe:
             unremovable_reason = (
                 UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
             )
             found.append((unremovable_reason, f"{waited:.0f} s, more than {ripe:.0f} s"))
         removals, _ = self._drains.under_way()
-        if removals >= policy.max_parallelism:
-            found.append((UnremovableReason.THROTTLED, f"{removals} nodes are being removed, at most {policy.max_parallelism}"))
+        if removals >= policy.max_scale_down_parallelism:
+            found.append(
+                (
+                    UnremovableReason.THROTTLED,
+                    f"{removals} nodes are being removed, at most {policy.max_scale_down_parallelism}",
+                )
+            )
         return waited, found
 
     # --- act --------------------------------------------------------------------------------------------------------------
@@ -347,16 +341,16 @@ class ScaleDownLoop:
 
     def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
         """The groups that cool down, and why."""
-        delays = self._delays
+        policy = self._configured()
         found = (
             (
                 name,
                 self._group_registry.cooling(
                     name,
                     now,
-                    after_add=delays.after_add,
-                    after_delete=delays.after_delete,
-                    after_failure=delays.after_failure,
+                    after_add=policy.delay_after_add,
+                    after_delete=policy.delay_after_delete,
+                    after_failure=policy.delay_after_failure,
                 ),
             )
             for name in names

@@ -87,7 +87,7 @@ def plan_scale_down(
     Every live row of the snapshot must be a node, and `planning_input.running_pods` must have every pod on it."""
     facts = RuleFacts(
         now=now,
-        policy=policy.rules,
+        policy=policy.blocked_by,
         disruptions=None if planning_input.budgets is None else Disruptions(planning_input.budgets),
         replicas=planning_input.replicas,
     )
@@ -298,7 +298,7 @@ class _Planning:
             moves=self._remember(found, candidate.node),
             awaited=tuple(pod.key for pod in found.awaited),
             risky=found.risky,
-            ripe_after_seconds=rules.unneeded_seconds if candidate.ready else rules.unready_seconds,
+            ripe_after_seconds=rules.unneeded_time if candidate.ready else rules.unready_time,
             removal_score=candidate.removal_score,
         )
 
@@ -363,7 +363,7 @@ class _Planning:
             name: failed
             for name in names
             if (failed := old.get(name)) is not None
-            and self.facts.now < failed.at + policy.backoff_seconds(failed.count) + policy.longest_backoff_seconds
+            and self.facts.now < failed.at + policy.backoff_seconds(failed.count) + policy.max_drain_backoff
         }
 
     def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:

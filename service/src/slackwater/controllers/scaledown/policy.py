@@ -1,11 +1,12 @@
 """The policy of scale-down: its settings as values, for all nodes and for single groups."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.exponential_backoff import ExponentialBackoff
+from slackwater.model.ids import Seconds
 from slackwater.model.nodegroups import GroupName, NodeGroup
 
 #: value: by removal score. list: in the order of the node list, as in Cluster Autoscaler.
@@ -17,9 +18,9 @@ class ClusterMinimum:
     """What all nodes of the cluster together must have at least: a number of nodes, allocatable milliCPU and bytes. 0: no
     minimum."""
 
-    nodes: int = 0
-    cpu: int = 0
-    memory: int = 0
+    nodes: int
+    cpu: int
+    memory: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,8 @@ class GroupPolicy:
 
     enabled: bool = True
     utilization_threshold: float | None = None
-    unneeded_seconds: float | None = None
-    unready_seconds: float | None = None
+    unneeded_time: Seconds | None = None
+    unready_time: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,34 +38,37 @@ class ScaleDownPolicy:
     """Settings of scale-down. Thresholds are shares of allocatable, 0..1. `min_evaluated`: the number of nodes that each plan
     tries even if its time is over.
 
-    `recheck_seconds`: how long a node is not tried again after it could not be emptied, or after its drain failed; each further
-    failed drain doubles that, up to `longest_backoff_seconds`. `eviction_memory_seconds`: how long an evicted pod is
-    remembered. `overlap_drains` False: no drain begins while any node is being removed.
+    `unremovable_recheck_time`: how long a node is not tried again after it could not be emptied, or after its drain failed;
+    each further failed drain doubles that, up to `max_drain_backoff`. `eviction_memory_seconds`: how long an evicted pod is
+    remembered. `parallel_drain` False: no drain begins while any node is being removed.
     """
 
-    enabled: bool = True
-    utilization_threshold: float = 0.5
-    gpu_utilization_threshold: float = 0.5
-    ignore_daemon_sets: bool = False
-    unneeded_seconds: float = 600.0
-    unready_seconds: float = 1200.0
-    unready_enabled: bool = True
-    max_parallelism: int = 10
-    max_drains: int = 5
-    overlap_drains: bool = True
+    enabled: bool
+    utilization_threshold: float
+    gpu_utilization_threshold: float
+    ignore_daemon_sets_utilization: bool
+    unneeded_time: Seconds
+    unready_time: Seconds
+    unready_enabled: bool
+    max_scale_down_parallelism: int
+    max_drain_parallelism: int
+    parallel_drain: bool
     min_evaluated: int = 10
-    recheck_seconds: float = 300.0
-    longest_backoff_seconds: float = 14_400.0
+    unremovable_recheck_time: Seconds
+    max_drain_backoff: Seconds
     eviction_memory_seconds: float = 60.0
-    max_soft_taints: int = 10
-    choice: Choice = "value"
-    minimum: ClusterMinimum = field(default_factory=ClusterMinimum)
-    rules: DrainPolicy = field(default_factory=DrainPolicy)
-    groups: Mapping[GroupName, GroupPolicy] = field(default_factory=dict)
+    max_soft_taints: int
+    choice: Choice
+    minimum: ClusterMinimum
+    blocked_by: DrainPolicy
+    delay_after_add: Seconds
+    delay_after_delete: Seconds
+    delay_after_failure: Seconds
+    groups: Mapping[GroupName, GroupPolicy]
 
     def backoff_seconds(self, failures: int) -> float:
         """How long a node is not tried again after so many of its drains have failed in a row."""
-        backoff = ExponentialBackoff(first_seconds=self.recheck_seconds, longest_seconds=self.longest_backoff_seconds)
+        backoff = ExponentialBackoff(first_seconds=self.unremovable_recheck_time, longest_seconds=self.max_drain_backoff)
         return backoff.seconds(failures)
 
 
@@ -75,9 +79,9 @@ class GroupRules:
     enabled: bool
     utilization_threshold: float
     gpu_utilization_threshold: float
-    unneeded_seconds: float
-    unready_seconds: float
-    ignore_daemon_sets: bool
+    unneeded_time: float
+    unready_time: float
+    ignore_daemon_sets_utilization: bool
 
 
 _UNSAID: Final = GroupPolicy()
@@ -91,9 +95,11 @@ def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> GroupRules:
         enabled=own.enabled,
         utilization_threshold=_first(own.utilization_threshold, options.utilization_threshold, policy.utilization_threshold),
         gpu_utilization_threshold=_first(options.gpu_utilization_threshold, policy.gpu_utilization_threshold),
-        unneeded_seconds=_first(own.unneeded_seconds, options.unneeded_seconds, policy.unneeded_seconds),
-        unready_seconds=_first(own.unready_seconds, options.unready_seconds, policy.unready_seconds),
-        ignore_daemon_sets=policy.ignore_daemon_sets if options.ignore_daemon_sets is None else options.ignore_daemon_sets,
+        unneeded_time=_first(own.unneeded_time, options.unneeded_time, policy.unneeded_time),
+        unready_time=_first(own.unready_time, options.unready_time, policy.unready_time),
+        ignore_daemon_sets_utilization=policy.ignore_daemon_sets_utilization
+        if options.ignore_daemon_sets_utilization is None
+        else options.ignore_daemon_sets_utilization,
     )
 
 

@@ -137,7 +137,7 @@ def without_daemons(
 ) -> Utilization:
     """The row's utilization by its group's rules: if they ignore DaemonSet pods, these are subtracted from requests and from
     allocatable. `used` is the utilization with them."""
-    if rules is None or not rules.ignore_daemon_sets or used.resource not in {"cpu", "memory"}:
+    if rules is None or not rules.ignore_daemon_sets_utilization or used.resource not in {"cpu", "memory"}:
         return used
     if used.share <= rules.utilization_threshold:
         return used

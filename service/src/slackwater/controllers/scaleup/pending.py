@@ -8,8 +8,9 @@ Deployment takes seconds to create a thousand pods, and a plan for the first ten
 a GPU wait longer, since such nodes are expensive. Each burst waits separately, so bursts do not delay one another.
 
 A scheduler with twenty thousand pods to try reports only minutes later that the last one fits nowhere. So pods of the
-schedulers in `PendingRules.bypassed`, whose rules are known to be those of planning, count before the scheduler has tried them,
-once they are a little older. Only pods for which the scheduler might make room by preemption have to be tried first.
+schedulers in `PendingRules.bypassed_scheduler_names`, whose rules are known to be those of planning, count before the scheduler
+has tried them, once they are a little older. Only pods for which the scheduler might make room by preemption have to be tried
+first.
 
 This module does not judge whether a pod fits, and reads no clock.
 """
@@ -21,7 +22,7 @@ from typing import Final
 
 from slackwater.controllers.scaleup.outcome import SkippedPod
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.ids import PodUid, UnixTime
+from slackwater.model.ids import PodUid, Seconds, UnixTime
 from slackwater.model.objects import Pod, created_at_of, is_daemon
 from slackwater.model.resources import GPUS
 
@@ -32,31 +33,31 @@ _SKEW_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingRules:
-    """Settings that decide which pods count. Pods of a priority below `priority_cutoff` are expendable. `new_pod_seconds`: the
-    age that each pod must have. `settle_seconds`, `gpu_settle_seconds`: the age that the first pod of a burst must have.
-    `max_pods`: the most pods that one loop plans for; 0: no limit.
+    """Settings that decide which pods count. Pods of a priority below `expendable_pods_priority_cutoff` are expendable.
+    `new_pod_delay`: the age that each pod must have. `settle_time`, `gpu_settle_seconds`: the age that the first pod of a burst
+    must have. `max_pods`: the most pods that one loop plans for; 0: no limit.
 
     `after_scheduler`: a pod counts only once its scheduler has reported that it fits nowhere; but pods of the schedulers in
-    `bypassed` count once they are `untried_seconds` old.
+    `bypassed_scheduler_names` count once they are `untried_seconds` old.
     """
 
-    priority_cutoff: int = -10
-    new_pod_seconds: float = 0.0
-    settle_seconds: float = 2.0
+    expendable_pods_priority_cutoff: int
+    new_pod_delay: Seconds
+    settle_time: Seconds
     gpu_settle_seconds: float = 30.0
-    max_pods: int = 0
+    max_pods: int
     after_scheduler: bool = True
-    bypassed: frozenset[str] = frozenset()
+    bypassed_scheduler_names: tuple[str, ...]
     untried_seconds: float = 5.0
 
     def waits_for_scheduler(self, pod: Pod) -> bool:
         """Must the pod's scheduler still report that the pod fits nowhere before the pod counts?"""
-        return self.after_scheduler and is_untried(pod) and pod.kind.scheduler_name not in self.bypassed
+        return self.after_scheduler and is_untried(pod) and pod.kind.scheduler_name not in self.bypassed_scheduler_names
 
     def seconds_of(self, pod: Pod) -> float:
         """The age in seconds that the pod itself must have; its burst may wait for longer."""
         untried = self.untried_seconds if self.after_scheduler and is_untried(pod) else 0.0
-        return max(self.new_pod_seconds, pod.scale_up_delay_seconds or 0.0, untried)
+        return max(self.new_pod_delay, pod.scale_up_delay_seconds or 0.0, untried)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,8 @@ def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str 
         or (pod.gates and f"gated: {', '.join(pod.gates)}")
         or (pod.uid in reserved and "room is promised to it already")
         or (
-            pod.priority < rules.priority_cutoff and f"expendable: its priority {pod.priority} is below {rules.priority_cutoff}"
+            pod.priority < rules.expendable_pods_priority_cutoff
+            and f"expendable: its priority {pod.priority} is below {rules.expendable_pods_priority_cutoff}"
         )
         or (is_daemon(pod) and "it comes with its node")
         or (pod.vertical_problem and f"its annotations cannot be read: {pod.vertical_problem}")
@@ -162,7 +164,7 @@ def _why_not_untried(pod: Pod, rules: PendingRules, preemptible: int | None) -> 
 def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[list[Pod], list[SkippedPod], UnixTime | None]:
     """Divides the pods by age. Returns the pods that are old enough; the others, with the reason; and when the first of the
     others will be old enough (None if there are no others)."""
-    old = now - max(rules.settle_seconds, rules.gpu_settle_seconds, rules.new_pod_seconds, rules.untried_seconds)
+    old = now - max(rules.settle_time, rules.gpu_settle_seconds, rules.new_pod_delay, rules.untried_seconds)
     if all(created_at_of(pod.created_at) <= old and not pod.scale_up_delay_seconds for pod in pods):
         return list(pods), [], None  # no burst waits either: a burst is at least as old as each of its pods
     first: dict[tuple[str, Owner | None, bool], float] = {}
@@ -176,7 +178,7 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
     waiting: list[SkippedPod] = []
     again_at: float | None = None
     for pod, burst, created in bursts:
-        settle = rules.gpu_settle_seconds if burst[2] else rules.settle_seconds
+        settle = rules.gpu_settle_seconds if burst[2] else rules.settle_time
         settled = first[burst] + settle
         grown = created + rules.seconds_of(pod)
         if (now >= settled and now >= grown) or created > now + _SKEW_SECONDS:

@@ -199,7 +199,7 @@ class _Planning:
             self._groups,
             nodes=[node for row, node in enumerate(snapshot.facts.nodes) if snapshot.facts.live[row]],
             quotas=self._policy.quotas,
-            max_nodes=self._policy.max_nodes,
+            max_nodes=self._policy.max_nodes_per_scale_up,
         )
         for at, group in enumerate(self._groups):
             lacking = min(max(group.group.min_size - group.group.target + group.dead, 0), self._budget.room(at))
@@ -270,7 +270,13 @@ class _Planning:
         policy = self._policy
         usable = [at for at, skip_reason in enumerate(self._skip_reasons) if skip_reason is None]
         ranks = [policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups]
-        return bundles(self._template_nodes, usable, ranks=ranks, balance=policy.balance, ignored_labels=policy.ignored_labels)
+        return bundles(
+            self._template_nodes,
+            usable,
+            ranks=ranks,
+            balance=policy.balance_similar_groups,
+            ignored_labels=policy.balancing_ignored_labels,
+        )
 
     def _expanders(self) -> Callable[[Option], Merit]:
         policy = self._policy
@@ -297,8 +303,8 @@ class _Planning:
         if known is not None:
             return known
         began = self._clock()
-        limited = bool(self._policy.estimate_seconds)
-        left = self._policy.estimate_seconds - self._spent.get(bundle, 0.0)
+        limited = bool(self._policy.max_planning_time)
+        left = self._policy.max_planning_time - self._spent.get(bundle, 0.0)
         option = estimate(
             self._template_nodes,
             self._budget,

@@ -7,7 +7,7 @@ most labels say nothing: only those that change what a machine is or costs make 
 a scaling group differs between zones, and no list of labels to ignore can name them all.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -45,7 +45,7 @@ def bundles(
     *,
     ranks: Sequence[int | None],
     balance: bool,
-    ignored_labels: frozenset[str] = frozenset(),
+    ignored_labels: Collection[str] = (),
 ) -> list[tuple[int, ...]]:
     """Finds the bundles of similar groups among `groups`; a group may be in several. Groups are given by position, sorted in
     each bundle. `ranks`: the priority of each group, None without one. `balance` False: each group is a bundle of its own."""

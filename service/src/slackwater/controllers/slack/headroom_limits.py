@@ -115,7 +115,7 @@ def _by_namespace(asked: Sequence[PodHeadroom], shares: Sequence[int], limits: H
     for each, share in zip(asked, shares, strict=True):
         if each.capped:
             wanted[each.kind.namespace] = wanted.get(each.kind.namespace, 0) + share * each.count
-    own = limits.max_nodes * PPM
+    own = limits.max_nodes_per_namespace * PPM
     granted = {name: min(amount, own) if own else amount for name, amount in wanted.items()}
     in_all = limits.in_all(n_nodes)
     if in_all is None:
@@ -171,8 +171,8 @@ class Budget:
         """Counts a further node for placeholders of these sources, if it is within the limits. Returns whether it is."""
         names = self._namespaces(sources)
         allowed = not names or self.in_all is None or sum(self.used.values()) < self.in_all
-        if self.limits.max_nodes:
-            allowed &= all(self.used.get(name, 0) < self.limits.max_nodes for name in names)
+        if self.limits.max_nodes_per_namespace:
+            allowed &= all(self.used.get(name, 0) < self.limits.max_nodes_per_namespace for name in names)
         if allowed:
             self.hold(sources)
         else:

@@ -232,7 +232,7 @@ def _wanted(
             continue
         slack_input = demand.slack_inputs.get(rule.name, SlackInput())
         cuts[rule.name] = whole = cut(rule, slack_input)
-        scale_down = demand.policy.shrink_seconds
+        scale_down = demand.policy.shrink_delay
         held[rule.name] = now_held = steadied(whole, before.held.get(rule.name), now=now, shrink_seconds=scale_down)
         wanted[_LARGEST.format(rule.name)] = _shapes(rule, slack_input, whole.largest)
         wanted[rule.name] = _shapes(rule, slack_input, now_held.pieces.sizes())

@@ -6,7 +6,7 @@
     log.observed(now)                    # for the planner, and for people
 
 A pod arrives in the minute in which it was created, and is counted once, in the first class to which it belongs. A pod is "in
-time" if the watch shows it on a node within the SLO's `within_seconds` after its creation; it is "late" as soon as that time is
+time" if the watch shows it on a node within the SLO's `within` after its creation; it is "late" as soon as that time is
 over. A pod that already had a node when it was first seen is counted as in time if it is younger than that, else as neither.
 
 Memory: four integers for each class and minute of the last days, and an entry for each existing pod of a class. A restart loses
@@ -189,14 +189,14 @@ class ArrivalLog:
         """Counts the arrival of a pod that is seen for the first time. Returns its entry."""
         tracked = _TrackedPod(of, _created(pod, now))
         of.mix.append((pod.kind, pod.labels))
-        is_new, is_young = tracked.created > self._since, now - tracked.created <= of.of.within_seconds
+        is_new, is_young = tracked.created > self._since, now - tracked.created <= of.of.within
         if is_new:
             of.arrivals.add(_minute(tracked.created))
         else:
             tracked.over = pod.ended  # its end was counted by an earlier process, or not at all
         if pod.node is None and not pod.ended:
             # A pod that was late before this process began does not wait.
-            tracked.waits = tracked.created + of.of.within_seconds > self._since
+            tracked.waits = tracked.created + of.of.within > self._since
             if tracked.waits:
                 of.queue.append(tracked)
                 of.waiting += 1
@@ -206,7 +206,7 @@ class ArrivalLog:
 
     def _overdue(self, now: UnixTime) -> None:
         for of in self._classes:
-            while of.queue and (not of.queue[0].waits or now - of.queue[0].created > of.of.within_seconds):
+            while of.queue and (not of.queue[0].waits or now - of.queue[0].created > of.of.within):
                 _judge(of.queue.popleft(), now, found=False)
 
 
@@ -216,7 +216,7 @@ def _judge(tracked: _TrackedPod, now: UnixTime, *, found: bool) -> None:
     if tracked.waits:
         tracked.waits = False
         tracked.of.waiting -= 1
-        in_time = now - tracked.created <= tracked.of.of.within_seconds
+        in_time = now - tracked.created <= tracked.of.of.within
         if found or not in_time:
             _note(tracked.of, now, in_time=in_time)
 

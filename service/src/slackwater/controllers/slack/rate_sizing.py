@@ -92,8 +92,8 @@ def cut(rule: SlackRule, slack_input: SlackInput) -> RuleSizes:
 
 
 def _asked(rule: SlackRule, slack_input: SlackInput) -> _Pair:
-    rate = Fraction(rule.rate_ppm, PPM)
-    cpu, memory = (max(rate * has, Fraction(least)) for has, least in zip(slack_input.capacity, rule.least, strict=True))
+    rate = Fraction(rule.min_rate, PPM)
+    cpu, memory = (max(rate * has, Fraction(least)) for has, least in zip(slack_input.capacity, rule.min, strict=True))
     return cpu, memory
 
 

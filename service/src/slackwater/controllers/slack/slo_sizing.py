@@ -172,7 +172,7 @@ def size_for_slos(
         known = before.rooms.get(each.of.name)
         slo = StartTimeSLO(
             share_ppm=each.of.share_ppm,
-            within_seconds=int(each.of.within_seconds),
+            within_seconds=int(each.of.within),
             lead_seconds=leads[each.of.name],
             keep_seconds=int(unneeded_seconds),
         )

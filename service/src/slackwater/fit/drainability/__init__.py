@@ -61,7 +61,11 @@ def _judge_itself(pod: Pod, facts: RuleFacts) -> Verdict:
     cached for the eviction facts."""
     if pod.ended or pod.overdue_at is not None or pod.vertical is not None or pod.key.namespace == SYSTEM_NAMESPACE:
         return _first_word(pod, facts)
-    if pod.eviction_facts.do_not_disrupt or facts.policy.custom_controllers or pod.priority < facts.policy.priority_cutoff:
+    if (
+        pod.eviction_facts.do_not_disrupt
+        or facts.policy.custom_controllers
+        or pod.priority < facts.policy.expendable_pods_priority_cutoff
+    ):
         return _first_word(pod, facts)
     known = facts.judged.get(id(pod.eviction_facts))
     if known is None:

@@ -6,4 +6,4 @@ from slackwater.model.objects import Pod
 
 
 def judge_expendable(pod: Pod, facts: RuleFacts) -> Verdict | None:
-    return DAEMON if pod.expendable(facts.policy.priority_cutoff) else None
+    return DAEMON if pod.expendable(facts.policy.expendable_pods_priority_cutoff) else None

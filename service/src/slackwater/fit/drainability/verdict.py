@@ -12,7 +12,7 @@ from typing import Final
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.auxiliary import Targets
 from slackwater.model.eviction_facts import EvictionFacts
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import Seconds, UnixTime
 from slackwater.model.reasons import UnremovableReason
 
 
@@ -61,22 +61,22 @@ _MINUTE: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainPolicy:
-    """Settings of the drainability rules. Names and defaults are Cluster Autoscaler's `skip-nodes-with-...` and similar flags.
+    """Settings of the drainability rules. Most names are Cluster Autoscaler's `skip-nodes-with-...` and similar flags.
 
-    A pod of kube-system without a budget blocks for `system_pod_seconds` after its creation. With `custom_controllers` only
+    A pod of kube-system without a budget blocks for `system_pod_time` after its creation. With `custom_controllers` only
     pods of the built-in controllers may be moved, and no pod whose controller has fewer than `min_replicas`. With
-    `machines_migrate`, virtual machines that may migrate do; with `machines_evicted`, all others are evicted like other pods.
-    Pods of a priority below `priority_cutoff` are expendable: they go with their node.
+    `machines_migrate`, virtual machines that may migrate do. With `fixed_machines` all others block; without, they are evicted.
+    Pods of a priority below `expendable_pods_priority_cutoff` are expendable: they go with their node.
     """
 
-    system_pods: bool = True
-    system_pod_seconds: float = 60 * _MINUTE
-    local_storage: bool = True
-    custom_controllers: bool = False
-    min_replicas: int = 0
-    machines_migrate: bool = True
-    machines_evicted: bool = False
-    priority_cutoff: int = -10
+    system_pods: bool
+    system_pod_time: Seconds
+    local_storage: bool
+    custom_controllers: bool
+    min_replicas: int
+    machines_migrate: bool
+    fixed_machines: bool
+    expendable_pods_priority_cutoff: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class RuleFacts:
     """
 
     now: UnixTime
-    policy: DrainPolicy = field(default_factory=DrainPolicy)
+    policy: DrainPolicy
     disruptions: Disruptions | None = None
     replicas: Targets | None = None
     #: Cached verdicts by the identity of the eviction facts; only `fit.drainability` writes here.

@@ -8,7 +8,7 @@ from slackwater.model.reasons import UnremovableReason
 
 def judge_machine(pod: Pod, facts: RuleFacts) -> Verdict | None:
     vertical, policy = pod.vertical, facts.policy
-    if vertical is None or vertical.machine is None or policy.machines_evicted:
+    if vertical is None or vertical.machine is None or not policy.fixed_machines:
         return None
     return None if migrates(pod, policy) else block(UnremovableReason.MACHINE_CANNOT_MIGRATE)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from slackwater.model.columns import Int64, NodeColumns
-from slackwater.model.ids import Row
+from slackwater.model.ids import Ppm, Row
 from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts
 from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -122,22 +122,29 @@ def weighted(capacity_pressure: int, weight_ppm: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """The share of Total above which live migration starts."""
+
+    cpu: Ppm
+    memory: Ppm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodePolicy:
     """The settings by which a node's numbers follow from what the node reports.
 
-    Watermarks are parts per million of Total, so that the column is exact. `system` is subtracted from the allocatable of each
+    `system` is subtracted from the allocatable of each
     node.
     """
 
-    watermark_cpu_ppm: int = 900_000
-    watermark_memory_ppm: int = 900_000
-    system: Amounts = NOTHING
+    watermark: Watermark
+    system: Amounts
 
 
 def totals_of(allocatable: Amounts, policy: NodePolicy) -> tuple[Amounts, Amounts]:
     """Total and Watermark of a node that reports this allocatable."""
     total = allocatable.minus(policy.system).not_below_zero()
-    cpu, memory = policy.watermark_cpu_ppm, policy.watermark_memory_ppm
+    cpu, memory = policy.watermark.cpu, policy.watermark.memory
     return total, Amounts(MilliCpu(total.cpu * cpu // _PPM), Bytes(total.memory * memory // _PPM))
 
 

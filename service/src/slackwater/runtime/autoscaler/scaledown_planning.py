@@ -59,7 +59,10 @@ def drains_to_roll_back(replica: SnapshotReplica, inquiry: ScaleDownInquiry, sca
     homeless += [pod for unhelpable in scale_up.unhelpable for pod in unhelpable.pods]
     if not homeless or not inquiry.revocable:
         return ()
-    with replica.yielding_below(inquiry.policy.rules.priority_cutoff) as counted, settled(replica.snapshot, scale_up):
+    with (
+        replica.yielding_below(inquiry.policy.blocked_by.expendable_pods_priority_cutoff) as counted,
+        settled(replica.snapshot, scale_up),
+    ):
         planning_input = PlanningInput(snapshot=replica.snapshot, running_pods=counted, groups={}, group_of={})
         return drains_to_give_up(planning_input, inquiry.revocable, homeless)
 
@@ -104,7 +107,7 @@ def propose_scale_down(
     membership = Membership(each.group for each in known.values())
     members = ((name, membership.group_of(node)) for name, node in replica.nodes.items() if name not in starting)
     kept = {} if found.slack is None else found.slack.state.kept_nodes
-    snapshot, cutoff = replica.snapshot, inquiry.policy.rules.priority_cutoff
+    snapshot, cutoff = replica.snapshot, inquiry.policy.blocked_by.expendable_pods_priority_cutoff
     with replica.yielding_below(cutoff) as counted, settled(snapshot, found.plan) as arriving:
         planning_input = PlanningInput(
             snapshot=snapshot,

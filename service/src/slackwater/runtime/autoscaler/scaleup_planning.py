@@ -66,7 +66,7 @@ def leads_of(
         ours = [group.name for group in groups if any(_takes(group, kind, comparing) for kind in kinds)]
         return _start_seconds(seen, ours, starts, policy)
 
-    return {each.of.name: ceil(start_seconds(each) + policy.loop_seconds) for each in observed}
+    return {each.of.name: ceil(start_seconds(each) + policy.scan_interval) for each in observed}
 
 
 def _start_seconds(
@@ -122,7 +122,7 @@ class ReplicaScaleUpPlanner:
         replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
         snapshot = replica.snapshot
         # Expendable pods do not keep room from pods that preempt, because kube-scheduler preempts them.
-        with replica.yielding_below(policy.pending.priority_cutoff) as counted:
+        with replica.yielding_below(policy.pending.expendable_pods_priority_cutoff) as counted:
             for group_status, group in zip(inquiry.group_status.values(), groups, strict=True):
                 leave_out(replica, group_status, group, inquiry.now)
             put_kept_room(replica)
@@ -170,7 +170,7 @@ class ReplicaScaleUpPlanner:
         starts = {name: group_status.starts for name, group_status in inquiry.group_status.items()}
         comparing = replica.snapshot.follows(Rule.COMPARING_TOLERATIONS)
         leads = leads_of(inquiry.observed, groups, starts, slack, comparing=comparing)
-        self._slos = size_for_slos(inquiry.observed, leads, self._slos, unneeded_seconds=slack.unneeded_seconds)
+        self._slos = size_for_slos(inquiry.observed, leads, self._slos, unneeded_seconds=slack.unneeded_time)
         return asking_now(replica, inquiry.headroom_requests).with_slos(self._slos)
 
     def _group(
@@ -209,7 +209,7 @@ def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Dem
     passed = {found.pod.uid for found in hopeless}
     pods = (pod for pod in replica.pending.values() if pod.uid not in passed)
     pending = rules.policy.pending
-    preemptible = replica.lowest_priority(pending.priority_cutoff)
+    preemptible = replica.lowest_priority(pending.expendable_pods_priority_cutoff)
     demand = pending_demand(pods, rules=pending, now=now, reserved=replica.awaiting_victims, preemptible=preemptible)
     return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 

@@ -142,14 +142,16 @@ def _with_placeholders(
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
         slack_inputs = stage.slack_inputs(slack.policy, requests, demand.counted)
-        limited = within_nodes(slack.headroom.pod_headroom, stage.slack_nodes, slack.policy.headroom, n_nodes=stage.n_existing)
+        limited = within_nodes(
+            slack.headroom.pod_headroom, stage.slack_nodes, slack.policy.headroom_limits, n_nodes=stage.n_existing
+        )
         asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=limited.pod_headroom)
         used = stage.used()
         found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
         more = stage.grow(stage.in_need(found.settled.homeless), policy=policy, clock=clock, most=left)
-        budget = stage.budget(found, slack.policy.headroom, requests)
+        budget = stage.budget(found, slack.policy.headroom_limits, requests)
         more = _within(budget, more, found)
     together = _together(plan, stage, found, more)
     kept = kept_nodes(
@@ -162,7 +164,7 @@ def _with_placeholders(
         ),
         stage.purchases(more, with_pods=any(rule.asks for rule in slack.policy.rules)),
         now=slack.now,
-        keep_seconds=slack.policy.keep_seconds,
+        keep_seconds=slack.policy.keep_nodes,
     )
     own = SlackPlan(
         state=replace(together.state, kept_nodes=kept),
@@ -320,8 +322,8 @@ class _Stage:
         if not homeless:
             return ScaleUpPlan()
         limits = [] if most is None else [most]
-        if policy.max_nodes:
-            limits.append(max(policy.max_nodes - self._plan.n_nodes, 0))
+        if policy.max_nodes_per_scale_up:
+            limits.append(max(policy.max_nodes_per_scale_up - self._plan.n_nodes, 0))
         skip_reason = SkipReason(kind="limit", text="no more nodes may be added for slack alone") if 0 in limits else None
         grown = {scale_up.group: scale_up.count for scale_up in self._plan.scale_ups}
         groups = [
@@ -334,7 +336,7 @@ class _Stage:
             for group in self._groups
         ]
         chain = (*(name for name in policy.expanders if name == "priority"), "smallest-node", *policy.expanders)
-        own = replace(policy, expanders=tuple(dict.fromkeys(chain)), max_nodes=min(limits, default=0))
+        own = replace(policy, expanders=tuple(dict.fromkeys(chain)), max_nodes_per_scale_up=min(limits, default=0))
         asked = Demand(counted=tuple(each.pod for each in homeless))
         return plan_scale_up(self._snapshot, asked, groups, policy=own, clock=clock)
 

@@ -108,7 +108,7 @@ def _slo(name: str, room: SLORoom) -> dict[str, Any]:
     return {
         "name": name,
         "share": of.share_ppm / 1_000_000,
-        "withinSeconds": of.within_seconds,
+        "withinSeconds": of.within,
         "leadSeconds": room.lead_seconds,
         "room": room.forecast.room,
         "way": _period_text(forecaster),

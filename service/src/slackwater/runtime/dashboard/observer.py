@@ -156,7 +156,7 @@ class DashboardObserver:
         while self._placed_lately and next(iter(self._placed_lately.values())) < now - 2 * _LATELY_SECONDS:
             del self._placed_lately[next(iter(self._placed_lately))]
         self._placed_lately[pod.uid] = now
-        if self._state_machine.policy.binds:
+        if self._state_machine.policy.bind:
             return  # the effect of the bind is in the log already
         text = f"to {node} after {max(0, int(now - before.created_at))} s"
         self.decision_log.seen("bind", "pods", before.key, text, related=(f"nodes {node}",))

@@ -127,7 +127,7 @@ class SampleNominations:
             if pod is None or node is None:
                 self._sample_misses.forget(uid)
                 continue
-            until, row = Instant(now + policy.hold_seconds), Row(self._nodes.row_of[node])
+            until, row = Instant(now + policy.hold_timeout), Row(self._nodes.row_of[node])
             hold = Hold(key=pod.key, row=row, amounts=pod.need, deadline=until, nominee=pod.priority)
             self._holds.put(HoldKey(uid), hold)
             self._sample_misses.nominated(uid, node)
@@ -140,7 +140,7 @@ class SampleNominations:
         tried = [row for name in sample_miss.tried if (row := self._nodes.row_of.get(name)) is not None]
         with self._room.beside(pod):
             rows = self._placement.fitting_elsewhere(pod, np.array(tried, np.intp), now)
-        scores = fractions(pod.need, self._ledger.columns, rows, policy.curve)
+        scores = fractions(pod.need, self._ledger.columns, rows, policy.score)
         # The best first. Equal scores are ordered by row, so that the choice is deterministic.
         for row in rows[np.lexsort((rows, -scores))]:
             node = self._nodes.by_row[int(row)]

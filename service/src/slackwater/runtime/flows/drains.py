@@ -12,7 +12,7 @@ from slackwater.controllers.migration.drain_migrations import DrainMigrations
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView, seen
+from slackwater.controllers.scaledown.drains.node_view import NodeView, seen
 from slackwater.controllers.scaledown.drains.running_drains import Drains
 from slackwater.fit.drainability import DrainPolicy, RuleFacts
 from slackwater.fit.remaining_pdb_tracker import Disruptions
@@ -27,8 +27,8 @@ class _StateNodeViews:
     """Shows drains the state of nodes, pods and budgets, from the cluster state. Implements `drains.node_view.NodeViews`.
     `rules` decide which pods block a drain."""
 
-    def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations) -> None:
-        self.rules = DrainPolicy()
+    def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations, rules: DrainPolicy) -> None:
+        self.rules = rules
         self._cluster_state = cluster_state
         self._migrations = migrations
 
@@ -65,15 +65,15 @@ class Removals:
     """Drives node removals: `drains` are the drains in progress, `migrations` the virtual machines that migrate away for
     them."""
 
-    def __init__(self, cluster_state: ClusterState, migrating: Migrating) -> None:
+    def __init__(self, cluster_state: ClusterState, migrating: Migrating, policy: Policy) -> None:
         self.migrations = DrainMigrations(migrating, cluster_state.pods)
-        self._node_views = _StateNodeViews(cluster_state, self.migrations)
-        self.drains = Drains(self._node_views)
+        self._node_views = _StateNodeViews(cluster_state, self.migrations, policy.blocked_by)
+        self.drains = Drains(self._node_views, policy.drain)
 
-    def adopt(self, rules: DrainPolicy, limits: DrainLimits) -> None:
-        """Adopts changed settings: `rules` at once, `limits` for drains that begin from now on."""
-        self._node_views.rules = rules
-        self.drains.limits = limits
+    def adopt(self, policy: Policy) -> None:
+        """Adopts changed settings: which pods block at once, limits for drains that begin from now on."""
+        self._node_views.rules = policy.blocked_by
+        self.drains.limits = policy.drain
 
     def tick(self, policy: Policy, now: Instant) -> list[Effect]:
         return [*self.drains.step(now), *self.migrations.tick(policy, now)]

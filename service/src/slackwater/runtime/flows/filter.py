@@ -1,6 +1,6 @@
 """Answers filter and prioritize from the cluster state.
 
-Who binds decides what filter's answer means (`Policy.binds`):
+Who binds decides what filter's answer means (`Policy.bind`):
 
     kube-scheduler   filter names one node and holds room there; the hold is the reservation until the watch shows the bind
     we               filter names every feasible node and holds nothing; bind reserves, or refuses. Where kube-scheduler counts
@@ -103,7 +103,7 @@ class PlacementFlow:
         self._pods.note_from_filter(pod, now)
         earlier = self._holds.suspend(pod.uid)
         codes = self._answered(pod, rows, earlier, policy, now)
-        if policy.binds and any(hold.nominee is not None and hold.row in rows[feasible_mask(codes)] for _, hold in earlier):
+        if policy.bind and any(hold.nominee is not None and hold.row in rows[feasible_mask(codes)] for _, hold in earlier):
             self._holds.restore(earlier)  # the room of its nomination, which bind will use
         else:
             self._retry(pod, earlier, policy, now)
@@ -113,7 +113,7 @@ class PlacementFlow:
         """Ends the holds of the pod's earlier tries, but not where a bind of such a try may come and exceed its node."""
         if not earlier:
             return
-        late_binds_matter = not policy.binds and self._cluster_state.counts_more_than_scheduler()
+        late_binds_matter = not policy.bind and self._cluster_state.counts_more_than_scheduler()
         self._holds.retry(pod.uid, earlier, Instant(now + policy.in_flight_seconds) if late_binds_matter else None)
 
     def may_choose(self, pod: Pod, policy: Policy) -> bool:
@@ -121,7 +121,7 @@ class PlacementFlow:
         a former try could still exceed a node: `filter` decides then (`_choice`)."""
         uid = pod.uid
         return (
-            not policy.binds
+            not policy.bind
             and self._is_known(pod, policy)
             and self._room.node_of(uid) is None
             and self._preemptions.number_of(uid) is None
@@ -181,7 +181,7 @@ class PlacementFlow:
     def _filtered(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy, now: Instant) -> Codes:
         codes = self._judge_with_target_node(pod, rows, policy, now)
         feasible = rows[feasible_mask(codes)]
-        if len(feasible) > 1 and not policy.binds and not self._is_left_to_scheduler(pod, policy):
+        if len(feasible) > 1 and not policy.bind and not self._is_left_to_scheduler(pod, policy):
             chosen = self._choice(pod, feasible, earlier, policy)
             feasible = np.array([chosen], np.intp)
             codes[feasible_mask(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
@@ -190,7 +190,7 @@ class PlacementFlow:
             self._preemptions.judged(pod.uid, None, held=False)
             gated = self._refused(pod, rows, codes, policy, now)
             return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
-        held = not policy.binds and len(feasible) == 1
+        held = not policy.bind and len(feasible) == 1
         self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible, held=held)
         self._passed(pod, feasible, policy, now)
         return codes
@@ -200,7 +200,7 @@ class PlacementFlow:
         self._unschedulable_pods.forget(pod.uid)
         self._sample_misses.passed(pod.uid)
         # Otherwise bind reserves, or the room is reserved already.
-        if not policy.binds and len(feasible) == 1 and self._reservations.get(pod.uid) is None:
+        if not policy.bind and len(feasible) == 1 and self._reservations.get(pod.uid) is None:
             self._hold(pod, Row(int(feasible[0])), policy, now)
 
     def _hold(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> None:
@@ -243,7 +243,7 @@ class PlacementFlow:
         columns, need = self._ledger.columns, vertical(self._vertical_pods.need(pod))
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
-        scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.curve)
+        scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.score)
         return Row(int(rows[scores.argmax()]))
 
     def _judge_with_target_node(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
@@ -257,7 +257,7 @@ class PlacementFlow:
         there = rows == target_node
         if target_node is not None and self._may_land(pod, target_node):
             codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
-        if policy.binds or not feasible_mask(codes[there]).any():
+        if policy.bind or not feasible_mask(codes[there]).any():
             self._migrating.restore_target_hold(move)
         return codes
 
@@ -277,7 +277,7 @@ class PlacementFlow:
             row = self._nodes.row_of.get(reservation.node, NO_ROW)
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
         codes = judge_ledger(pod.need, self._ledger.columns, rows)
-        if not policy.binds:
+        if not policy.bind:
             self._refuse_for_persisted_permits(pod, rows, codes, now, wanting=asked)
         denied = self._bind_backoff.nodes_denied if asked else self._bind_backoff.still_denied
         for name in denied(pod.uid, now):
@@ -394,20 +394,20 @@ class PlacementFlow:
 
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Int64:
         """The score of each row, 0..10, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
-        scores = extender_scores(pod.need, self._ledger.columns, rows, policy.curve)
+        scores = extender_scores(pod.need, self._ledger.columns, rows, policy.score)
         scores[rows == NO_ROW] = 0
         self._guess(pod, rows[rows != NO_ROW], policy, now)
-        return randomized(scores, self._rng) if policy.randomize_scores else scores
+        return randomized(scores, self._rng) if policy.randomize else scores
 
     def _guess(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
         """Where we bind, holds room on the one of the rows that kube-scheduler probably chooses, unless it counts the pod there
         by what we count: then it knows of the room itself before its next decision."""
-        if not policy.binds or not len(rows) or self._reservations.get(pod.uid) is not None:
+        if not policy.bind or not len(rows) or self._reservations.get(pod.uid) is not None:
             return
         earlier = self._holds.suspend(pod.uid)
         row = self._best(pod, rows, policy)
         if pod.vertical is not None or self._nodes.stricter[row]:
-            need, until = self._vertical_pods.need(pod), Instant(now + policy.hold_seconds)
+            need, until = self._vertical_pods.need(pod), Instant(now + policy.hold_timeout)
             self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, guess=True))
             self._event_counts.holds += 1
         self._holds.retry(pod.uid, earlier, None)

@@ -11,8 +11,6 @@ import msgspec
 import numpy as np
 
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
-from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Rows
 from slackwater.model.effects import DrainOrder
 from slackwater.model.events import Event
@@ -21,16 +19,21 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAsk
 from slackwater.model.reasons import UnremovableReason
 
-FORMAT: Final = "slackwater.dev/record/v4"
+FORMAT: Final = "slackwater.dev/record/v5"
 START: Final = "start"
 #: The last frame of a record that ended on purpose. Later calls of the process are not recorded.
 END: Final = "end"
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments with which the state machine was created."""
+class Header(msgspec.Struct, frozen=True):
+    """What the first frame has in every format."""
 
     format: str
+
+
+class Start(Header, frozen=True, kw_only=True):
+    """The arguments with which the state machine was created."""
+
     version: str
     seed: int
     policy: Policy
@@ -81,6 +84,7 @@ class Frame(msgspec.Struct, array_like=True, frozen=True):
 
 
 read_frame: Final = msgspec.msgpack.Decoder(Frame).decode
+read_header: Final = msgspec.msgpack.Decoder(Header).decode
 read_start: Final = msgspec.msgpack.Decoder(Start).decode
 
 _EVENTS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {}
@@ -149,11 +153,6 @@ class Cancelled(msgspec.Struct, array_like=True, frozen=True):
     node: NodeName
     unremovable_reason: UnremovableReason
     detail: str
-
-
-class AdoptArgs(msgspec.Struct, array_like=True, frozen=True):
-    rules: DrainPolicy
-    limits: DrainLimits
 
 
 def reader(given: type | None) -> Any:

@@ -10,9 +10,7 @@ from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.placement.binding import BindAnswer
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.extender_candidates import Kept
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer
-from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.columns import Codes, Int64, Rows
 from slackwater.model.effects import DrainOrder, Effect
 from slackwater.model.events import Event
@@ -95,10 +93,6 @@ class RecordedStateMachine(StateMachine):
         if known is not None:
             self._write_frame(frame("permit_answer", 0.0, known[0], named(answer)))
         return answer
-
-    def adopt_drain_rules(self, rules: DrainPolicy, limits: DrainLimits) -> None:
-        super().adopt_drain_rules(rules, limits)
-        self._write_frame(frame("adopt_drains", 0.0, (rules, limits), None))
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
         listed = list(orders)

@@ -22,7 +22,6 @@ from slackwater.runtime.record.calls import (
     END,
     FORMAT,
     START,
-    AdoptArgs,
     BeginArgs,
     Bound,
     Cancelled,
@@ -36,6 +35,7 @@ from slackwater.runtime.record.calls import (
     raised,
     read_event,
     read_frame,
+    read_header,
     read_start,
     reader,
     rows_of_bytes,
@@ -61,7 +61,7 @@ class Difference:
 
 
 #: Calls that are not counted as decisions.
-_NO_DECISIONS: Final = frozenset({"adopt_policy", "adopt_drains", "resume_drains"})
+_NO_DECISIONS: Final = frozenset({"adopt_policy", "resume_drains"})
 _READ: Final[dict[str, Any]] = {
     "filter": reader(FilterArgs),
     "choose": reader(ChoiceArgs),
@@ -74,7 +74,6 @@ _READ: Final[dict[str, Any]] = {
     "resume_drains": reader(BeginArgs),
     "cancel_drain": reader(Cancelled),
     "adopt_policy": reader(Policy),
-    "adopt_drains": reader(AdoptArgs),
 }
 _NOTHING: Final = encoded([])
 
@@ -90,7 +89,7 @@ class Replay:
         self._source = iter(frames)
         self._rows: Rows = np.zeros(0, np.intp)
         self._decided: dict[int, tuple[Instant, PermitDecision]] = {}
-        self._state_machine = StateMachine(Policy())
+        self._state_machine: StateMachine  #: from the first frame on
         self._do: dict[str, Callable[[Any, Instant], object]] = {
             "filter": self._filter,
             "choose": lambda given, now: self._state_machine.choose(given.pod, given.row, now),
@@ -103,7 +102,6 @@ class Replay:
             "resume_drains": lambda given, now: self._state_machine.resume_drains(given.orders, now, given.unix_now),
             "cancel_drain": self._cancel,
             "adopt_policy": lambda policy, _: self._state_machine.adopt_policy(policy),
-            "adopt_drains": lambda given, _: self._state_machine.adopt_drain_rules(given.rules, given.limits),
         }
 
     def differences(self) -> Iterator[Difference]:
@@ -137,13 +135,13 @@ class Replay:
             first = read_frame(next(self._source))
             if first.what != START:
                 raise BadRecord(f"frame 0: got {first.what!r:.40}, want {START!r}")
+            if (found := read_header(first.given).format) != FORMAT:
+                raise BadRecord(f"frame 0: got format {found!r:.60}, want {FORMAT}")
             start = read_start(first.given)
         except StopIteration as empty:
             raise BadRecord("got no frame at all, want a record") from empty
         except (msgspec.MsgspecError, RecursionError) as error:
             raise BadRecord(f"frame 0: {error}") from error
-        if start.format != FORMAT:
-            raise BadRecord(f"frame 0: got format {start.format!r:.60}, want {FORMAT}")
         self._state_machine = StateMachine(start.policy, seed=start.seed)
 
     def _answer(self, found: Frame) -> bytes:

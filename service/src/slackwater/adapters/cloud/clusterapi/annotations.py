@@ -83,8 +83,8 @@ def options(annotations: Mapping[str, str]) -> GroupOptions:
     return GroupOptions(
         utilization_threshold=said("scaledownutilizationthreshold", float),
         gpu_utilization_threshold=said("scaledowngpuutilizationthreshold", float),
-        unneeded_seconds=said("scaledownunneededtime", _seconds),
-        unready_seconds=said("scaledownunreadytime", _seconds),
+        unneeded_time=said("scaledownunneededtime", _seconds),
+        unready_time=said("scaledownunreadytime", _seconds),
         provision_seconds=said("maxnodeprovisiontime", _seconds),
     )
 

@@ -107,9 +107,9 @@ def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
         scaleDownUtilizationThreshold=options.utilization_threshold or 0.0,
         scaleDownGpuUtilizationThreshold=options.gpu_utilization_threshold or 0.0,
         zeroOrMaxNodeScaling=bool(options.all_or_nothing),
-        ignoreDaemonSetsUtilization=bool(options.ignore_daemon_sets),
-        scaleDownUnneededDuration=_duration(options.unneeded_seconds),
-        scaleDownUnreadyDuration=_duration(options.unready_seconds),
+        ignoreDaemonSetsUtilization=bool(options.ignore_daemon_sets_utilization),
+        scaleDownUnneededDuration=_duration(options.unneeded_time),
+        scaleDownUnreadyDuration=_duration(options.unready_time),
         MaxNodeProvisionDuration=_duration(options.provision_seconds),
     )
 
@@ -123,9 +123,9 @@ def options(grpc_message: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
         utilization_threshold=grpc_message.scaleDownUtilizationThreshold,
         gpu_utilization_threshold=grpc_message.scaleDownGpuUtilizationThreshold,
         all_or_nothing=grpc_message.zeroOrMaxNodeScaling,
-        ignore_daemon_sets=grpc_message.ignoreDaemonSetsUtilization,
-        unneeded_seconds=_seconds(grpc_message, "scaleDownUnneededDuration", grpc_message.scaleDownUnneededDuration),
-        unready_seconds=_seconds(grpc_message, "scaleDownUnreadyDuration", grpc_message.scaleDownUnreadyDuration),
+        ignore_daemon_sets_utilization=grpc_message.ignoreDaemonSetsUtilization,
+        unneeded_time=_seconds(grpc_message, "scaleDownUnneededDuration", grpc_message.scaleDownUnneededDuration),
+        unready_time=_seconds(grpc_message, "scaleDownUnreadyDuration", grpc_message.scaleDownUnreadyDuration),
         provision_seconds=_seconds(grpc_message, "MaxNodeProvisionDuration", grpc_message.MaxNodeProvisionDuration),
     )
 

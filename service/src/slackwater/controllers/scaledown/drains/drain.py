@@ -90,7 +90,7 @@ class Drain:
                 if event.done:
                     self._finish("rolled-back", now)
                 else:
-                    self._since = now  # tried again after `retry_seconds`
+                    self._since = now  # tried again after `retry_interval`
             case EvictionEnded():
                 evicted = self.pods.ended(event, now)
                 self.n_evicted += len(evicted)
@@ -122,7 +122,7 @@ class Drain:
         if node_view.node is None or node_view.node.uid != self.order.uid:
             self._finish("removed" if self.phase in {"removing", "leaving"} else "gone", now)
             return []
-        if self.revocable and now - self.began >= self._limits.deadline_seconds:
+        if self.revocable and now - self.began >= self._limits.deadline:
             return self.give_up(UnremovableReason.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
         return self._advance(node_view, disruptions, now, batch_marked_at)
 
@@ -131,13 +131,13 @@ class Drain:
     ) -> list[Effect]:
         waited = now - self._since
         match self.phase:
-            case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_seconds:
+            case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_time:
                 return self._judge_node(node_view, disruptions, now)
             case "evicting" | "delaying":
                 return self._judge_node(node_view, disruptions, now)
             case "leaving" if waited >= self._limits.removal_seconds:
                 return self.give_up(UnremovableReason.DELETION_FAILED, "the node is still there", now)
-            case "unmarking" if waited >= self._limits.retry_seconds:
+            case "unmarking" if waited >= self._limits.retry_interval:
                 self._since = now
                 return self._unmark()
             case _:
@@ -158,7 +158,7 @@ class Drain:
         assert node_view.node is not None
         if self.phase != "delaying":
             self._enter("delaying", now)
-        if not node_view.node.deletion_delayed or now - self._since >= self._limits.delay_seconds:
+        if not node_view.node.deletion_delayed or now - self._since >= self._limits.delay_deletion_timeout:
             effects += self._ask_provider(now)
         return effects
 
@@ -176,7 +176,7 @@ class Drain:
 
     def _daemons(self, node_view: NodeView) -> list[Effect]:
         """The evictions of DaemonSet pods, sent once before the node is deleted. The removal does not wait for them."""
-        if self._asked_daemons or self.order.empty or not self._limits.evict_daemons:
+        if self._asked_daemons or self.order.empty or not self._limits.evict_daemon_sets:
             return []
         self._asked_daemons = True
         return [Evict(uid=pod.uid, key=pod.key, node=self.order.node) for pod in node_view.daemons if not pod.deleting]

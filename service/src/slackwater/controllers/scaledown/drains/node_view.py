@@ -10,7 +10,7 @@ from typing import Protocol
 
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import Disruptions
-from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.ids import NodeName, PodUid, Seconds, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import UnremovableReason
 
@@ -94,40 +94,40 @@ def seen(node: Node | None, pods: Iterable[Pod], facts: RuleFacts) -> NodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityGroup:
-    """A group of pods that are evicted together: pods of at least `priority`, up to the priority of the next group. `seconds`:
+    """A group of pods that are evicted together: pods of at least `priority`, up to the priority of the next group. `time`:
     how long its pods may take to terminate."""
 
     priority: int
-    seconds: float
+    time: Seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainLimits:
-    """Limits on a removal, in seconds. Defaults are Cluster Autoscaler's, except `deadline_seconds`: the longest time from the
+    """Limits on a removal, in seconds. Defaults are Cluster Autoscaler's, except `deadline`: the longest time from the
     beginning of a removal until its provider is asked.
 
-    `settle_seconds`: the pause between the last taint of a batch and its first eviction, so that schedulers have seen the
-    taints. `groups`: priority groups leave one after another, lower priorities first; a pod below the lowest group leaves with
-    it. `retry_seconds`: the pause before a blocked eviction is sent again, unless the budget allows a disruption before.
-    `eviction_seconds`: for how long the eviction of one pod is tried, and for how long a pod may be without a destination.
-    `force`: pods whose eviction takes too long are deleted.
-    `delay_seconds`: how long annotations may delay the deletion. `removal_seconds`: how long a node may exist after its
-    provider has accepted the deletion. `migrate`: virtual machines that may migrate do so instead of being evicted.
+    `settle_time`: the pause between the last taint of a batch and its first eviction, so that schedulers have seen the
+    taints. `priority_groups`: priority groups leave one after another, lower priorities first; a pod below the lowest group
+    leaves with it. `retry_interval`: the pause before a blocked eviction is sent again, unless the budget allows a disruption
+    before. `eviction_timeout`: for how long the eviction of one pod is tried, and for how long a pod may be without a
+    destination. `force`: pods whose eviction takes too long are deleted. `delay_deletion_timeout`: how long annotations may
+    delay the deletion. `removal_seconds`: how long a node may exist after its provider has accepted the deletion. `migrate`:
+    virtual machines that may migrate do so instead of being evicted.
     """
 
-    cordon: bool = True
-    settle_seconds: float = 5.0
-    retry_seconds: float = 10.0
-    eviction_seconds: float = 120.0
-    groups: tuple[PriorityGroup, ...] = (PriorityGroup(priority=-(2**31), seconds=600.0),)
+    cordon: bool
+    settle_time: Seconds
+    retry_interval: Seconds
+    eviction_timeout: Seconds
+    priority_groups: tuple[PriorityGroup, ...]
     headroom_seconds: float = 30.0
-    deadline_seconds: float = 3600.0
-    delay_seconds: float = 120.0
+    deadline: Seconds
+    delay_deletion_timeout: Seconds
     removal_seconds: float = 900.0
-    force: bool = False
-    evict_daemons: bool = True
-    migrate: bool = True
+    force: bool
+    evict_daemon_sets: bool
+    migrate: bool
 
     def group_of(self, priority: int) -> int:
         """The index of the group for this priority: the highest group whose priority it reaches, else the lowest group."""
-        return max((at for at, group in enumerate(self.groups) if group.priority <= priority), default=0)
+        return max((at for at, group in enumerate(self.priority_groups) if group.priority <= priority), default=0)

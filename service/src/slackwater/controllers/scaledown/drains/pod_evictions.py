@@ -96,10 +96,10 @@ class LeavingPods:
             return self._first(pod, now), None
         if eviction.step in {"asked", "taken", "migrating"}:
             return [], None
-        if eviction.homeless_at is not None and now - eviction.homeless_at >= self.limits.eviction_seconds:
+        if eviction.homeless_at is not None and now - eviction.homeless_at >= self.limits.eviction_timeout:
             return [], (UnremovableReason.NO_PLACE, f"{pod.key}: {eviction.detail}")
         if eviction.step == "refused" or (
-            eviction.homeless_at is None and now - eviction.first_at >= self.limits.eviction_seconds
+            eviction.homeless_at is None and now - eviction.first_at >= self.limits.eviction_timeout
         ):
             return self._last(eviction, now)
         if now - eviction.asked_at < self._pause(eviction, disruptions):
@@ -111,7 +111,7 @@ class LeavingPods:
         if eviction.step == "seeking":
             return _CHECK_SECONDS
         allowed = eviction.step == "waiting" and eviction.detail and disruptions.allows(eviction.pod)
-        return _SHORTEST_PAUSE_SECONDS if allowed else self.limits.retry_seconds
+        return _SHORTEST_PAUSE_SECONDS if allowed else self.limits.retry_interval
 
     def _first(self, pod: Pod, now: Instant) -> list[Effect]:
         eviction = self.evictions[pod.uid] = _PodEviction(pod, "waiting", now, now)
@@ -148,7 +148,7 @@ class LeavingPods:
     def _evict(self, eviction: _PodEviction, now: Instant) -> Evict:
         eviction.step, eviction.asked_at = "asked", now
         pod = eviction.pod
-        seconds = self.limits.groups[self.limits.group_of(pod.priority)].seconds
+        seconds = self.limits.priority_groups[self.limits.group_of(pod.priority)].time
         grace = int(seconds) if pod.grace_seconds > seconds else None
         return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=eviction.forced)
 
@@ -165,9 +165,9 @@ class LeavingPods:
         return [], (unremovable_reason, f"{eviction.pod.key}: {eviction.detail}")
 
     def _overdue(self, waiting: list[Pod], group: int, began: Instant, now: Instant) -> Problem | None:
-        seconds = self.limits.groups[group].seconds + self.limits.headroom_seconds
+        seconds = self.limits.priority_groups[group].time + self.limits.headroom_seconds
         late = [pod for pod in waiting if self.limits.group_of(pod.priority) == group]
-        if now - began < seconds + self.limits.eviction_seconds * self._blocked(late):
+        if now - began < seconds + self.limits.eviction_timeout * self._blocked(late):
             return None
         named = ", ".join(str(pod.key) for pod in late[:3])
         return UnremovableReason.DRAIN_TIMEOUT, f"{named} still there {now - began:.0f} s after the group began"

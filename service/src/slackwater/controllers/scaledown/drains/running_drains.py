@@ -35,8 +35,8 @@ CancelAnswer = Literal["cancelled", "too-late", "none"]
 class Drains:
     """All removals under way, with their limits."""
 
-    def __init__(self, node_views: NodeViews, limits: DrainLimits | None = None) -> None:
-        self.limits = limits or DrainLimits()
+    def __init__(self, node_views: NodeViews, limits: DrainLimits) -> None:
+        self.limits = limits
         self._node_views = node_views
         self._drains: dict[NodeName, Drain] = {}
         self._batch_of: dict[NodeName, int] = {}
