@@ -42,20 +42,6 @@ from slackwater.snapshot.ports_and_volumes import PortsAndVolumes, VolumeCounts
 from slackwater.snapshot.row_journal import RowJournal, instance_numbers
 from slackwater.snapshot.storage_table import StorageTable
 from slackwater.snapshot.trial import Trial
-from slackwater.snapshot.undo import (
-    ClaimAssumed,
-    DeviceClaimPut,
-    DevicesReplaced,
-    Done,
-    LiveSet,
-    ManyPodsMoved,
-    NodeChanged,
-    PodsMoved,
-    RowsAdded,
-    StorageReplaced,
-    VolumeAssumed,
-    YieldingChanged,
-)
 from slackwater.snapshot.value_column import grown
 
 _NOWHERE: Final = -1
@@ -110,7 +96,7 @@ class ClusterSnapshot:
         self.rows_judged = 0
         #: The scheduler whose pods are refused if they lack a request, where there is a ledger: None for none, "*" for all.
         self.strict_for: str | None = "*"
-        self._trials: list[list[Done]] = []
+        self._trials: list[Trial] = []
 
     @classmethod
     def build(
@@ -196,9 +182,9 @@ class ClusterSnapshot:
 
     def place(self, kind: KindId, row: int, copies: int = 1) -> None:
         """Adds `copies` pods of the group to a row, whether they fit or not."""
-        self.shift(kind, row, copies)
+        self._shift(kind, row, copies)
         if self._trials:
-            self._trials[-1].append(PodsMoved(kind, row, copies))
+            self._trials[-1].undo_by(self._shift, kind, row, -copies)
 
     def remove(self, kind: KindId, row: int, copies: int = 1) -> None:
         """Removes `copies` pods of the group from a row; they must have been placed there."""
@@ -206,17 +192,17 @@ class ClusterSnapshot:
 
     def place_many(self, kind: KindId, rows: Rows, copies: Int64) -> None:
         """Adds `copies[i]` pods of the group to `rows[i]`; rows are distinct."""
-        self.shift_many(kind, rows, copies)
+        self._shift_many(kind, rows, copies)
         if self._trials:
-            self._trials[-1].append(ManyPodsMoved(kind, rows.copy(), copies.copy()))
+            self._trials[-1].undo_by(self._shift_many, kind, rows.copy(), -copies)
 
     def let_yield(self, kind: KindId, rows: Rows, copies: Int64) -> None:
         """Notes that `copies[i]` placed pods of the group on `rows[i]` are expendable: every rule counts them, but their room
         is free for pods that preempt. With negative `copies` they are so no more."""
         amounts = tuple(self.kinds.requests_of[kind])  # a later node may offer more of what the pods request
-        self.shift_yielding(amounts, rows, copies)
+        self._shift_yielding(amounts, rows, copies)
         if self._trials:
-            self._trials[-1].append(YieldingChanged(amounts, rows.copy(), copies.copy()))
+            self._trials[-1].undo_by(self._shift_yielding, amounts, rows.copy(), -copies)
 
     def used_by_others(self) -> Int64:
         """What the pods take that are not expendable, as `used`."""
@@ -253,7 +239,7 @@ class ClusterSnapshot:
     def _added(self, first: int) -> None:
         self._make_room()
         if self._trials:
-            self._trials[-1].append(RowsAdded(first))
+            self._trials[-1].undo_by(self.facts.truncate, first)
 
     def put_node(self, row: Row, node: Node) -> None:
         """Replaces the node of a row by a newer state of the same node. Raises ValueError for another name."""
@@ -263,7 +249,7 @@ class ClusterSnapshot:
         self.facts.put(row, node)
         self._make_room()
         if self._trials:
-            self._trials[-1].append(NodeChanged(row, before))
+            self._trials[-1].undo_by(self.facts.put, row, before)
 
     def give_row(self, row: Row, node: Node) -> None:
         """Gives a closed row without pods to this node. Raises ValueError if the row is in use, or the name is on another
@@ -274,8 +260,8 @@ class ClusterSnapshot:
         self.facts.put(row, node)
         self._make_room()
         if self._trials:
-            self._trials[-1].append(LiveSet(row, False))
-            self._trials[-1].append(NodeChanged(row, before))
+            self._trials[-1].undo_by(self.facts.set_live, row, live=False)
+            self._trials[-1].undo_by(self.facts.put, row, before)
 
     def close(self, row: Row) -> None:
         """Closes the row of a node: nothing fits there, and its pods do not count any more. The row stays; `open` reopens
@@ -289,7 +275,7 @@ class ClusterSnapshot:
         before = bool(self.facts.live[row])
         self.facts.set_live(row, live=live)
         if self._trials:
-            self._trials[-1].append(LiveSet(row, before))
+            self._trials[-1].undo_by(self.facts.set_live, row, live=before)
 
     def judge_by(self, ledger: NodeColumns | None) -> None:
         """Replaces the columns of our own accounting, which must have this snapshot's rows. None: nodes are judged without
@@ -302,11 +288,10 @@ class ClusterSnapshot:
     def put_storage(self, storage: Storage) -> None:
         """Replaces claims, volumes and the like; earlier assumptions about them end."""
         if self._trials:
-            self._trials[-1].append(StorageReplaced(self.volumes))
-        self.replace_volumes(StorageTable(storage))
+            self._trials[-1].undo_by(self._replace_volumes, self.volumes)
+        self._replace_volumes(StorageTable(storage))
 
-    def replace_volumes(self, volumes: StorageTable) -> None:
-        """Replaces the storage table as `put_storage` does, but outside any trial: for `undo`."""
+    def _replace_volumes(self, volumes: StorageTable) -> None:
         self.volumes = volumes
         self._volume_counts = None
         self.kept.clear()
@@ -316,33 +301,31 @@ class ClusterSnapshot:
         key = (claim.namespace, claim.name)
         before = self.volumes.assume_claim(key, claim)
         if self._trials:
-            self._trials[-1].append(ClaimAssumed(key, before))
+            self._trials[-1].undo_by(self.volumes.assume_claim, key, before)
 
     def assume_volume(self, volume: Volume) -> None:
         """Assumes that the volume is reserved for a claim."""
         before = self.volumes.assume_volume(volume.name, volume)
         if self._trials:
-            self._trials[-1].append(VolumeAssumed(volume.name, before))
+            self._trials[-1].undo_by(self.volumes.assume_volume, volume.name, before)
 
     def put_devices(self, devices: DeviceObjects) -> None:
         """Replaces slices, classes and claims of devices; earlier assumptions about them end."""
         if self._trials:
-            self._trials[-1].append(DevicesReplaced(self.devices))
-        self.replace_devices(DeviceTable(devices))
+            self._trials[-1].undo_by(self._replace_devices, self.devices)
+        self._replace_devices(DeviceTable(devices))
 
-    def replace_devices(self, devices: DeviceTable) -> None:
-        """Replaces the table of devices as `put_devices` does, but outside any trial: for `undo`."""
+    def _replace_devices(self, devices: DeviceTable) -> None:
         self.devices = devices
         self.kept = {key: kept for key, kept in self.kept.items() if not (isinstance(key, tuple) and key[0] in _OF_DEVICES)}
 
     def put_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
         """Assumes this value of a claim of devices, with its allocation. None: the claim does not exist."""
-        before = self.change_device_claim(key, claim)
+        before = self._put_device_claim(key, claim)
         if self._trials:
-            self._trials[-1].append(DeviceClaimPut(key, before))
+            self._trials[-1].undo_by(self._put_device_claim, key, before)
 
-    def change_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
-        """Assumes a claim as `put_device_claim` does, but outside any trial: for `undo`. Returns the value before."""
+    def _put_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
         before = self.devices.put_claim(key, claim)
         for each in (before, claim):
             for name in () if each is None else self.devices.nodes_of(each):
@@ -364,22 +347,9 @@ class ClusterSnapshot:
 
     def fork(self) -> Trial:
         """Begins a trial: all later changes can be undone. Trials may be nested; the innermost ends first."""
-        self._trials.append([])
-        return Trial(self, len(self._trials))
+        return Trial(self._trials)
 
-    def end(self, depth: int, *, commit: bool) -> None:
-        """Ends the innermost trial, which must be number `depth`. Callers use the `Trial` that `fork` returned instead."""
-        if depth != len(self._trials):
-            raise RuntimeError(f"trial {depth} ends while {len(self._trials)} are open: want the innermost first")
-        done = self._trials.pop()
-        if not commit:
-            for what in reversed(done):
-                what.undo(self)
-        elif self._trials:
-            self._trials[-1].extend(done)
-
-    def shift(self, kind: KindId, row: int, count: int) -> None:
-        """Adds pods to a row as `place` does, but outside any trial: for `undo`."""
+    def _shift(self, kind: KindId, row: int, count: int) -> None:
         for column, amounts in ((self.used, self.kinds.requests_of[kind]), (self.scored, self.kinds.scored_of[kind])):
             for resource, amount in amounts:  # number by number: numpy takes several times as long for so few
                 column[resource, row] += amount * count
@@ -390,8 +360,7 @@ class ClusterSnapshot:
             self._attach(self.kinds.all[kind], row, count)
         self.journal.note(row)
 
-    def shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
-        """Adds pods to rows as `place_many` does, but outside any trial: for `undo`."""
+    def _shift_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
         for line, amount in self.kinds.requests_of[kind]:
             self.used[line, rows] += amount * counts
         self.scored[:, rows] += np.outer(self.kinds.scored[:, kind], counts)
@@ -404,8 +373,8 @@ class ClusterSnapshot:
                 self._attach(numbered, row, count)
         self.journal.note_all(rows)
 
-    def shift_yielding(self, amounts: Iterable[tuple[int, int]], rows: Rows, copies: Int64) -> None:
-        """Changes `yielding` as `let_yield` does, but outside any trial: for `undo`. `amounts`: those of one pod, by line."""
+    def _shift_yielding(self, amounts: Iterable[tuple[int, int]], rows: Rows, copies: Int64) -> None:
+        """Changes `yielding` by the amounts of so many pods. `amounts`: those of one pod, by line."""
         if self.yielding is None:
             self.yielding = np.zeros_like(self.used)
         for line, amount in amounts:

@@ -1,7 +1,7 @@
 """A journal of changed rows, and helpers for the rows that a predicate judges.
 
 - `RowJournal`: lists changed rows, so that a cached answer is renewed for these rows alone.
-- `n_selected`, `coded`, `all_ok`: for a selection of rows, which is either a slice of all rows (nothing is copied), or an array
+- `n_selected`, `coded`: for a selection of rows, which is either a slice of all rows (nothing is copied), or an array
   of row numbers.
 """
 
@@ -71,10 +71,6 @@ def n_selected(rows: Selection) -> int:
 def coded(rejected: Mask, reason: Reason) -> Codes:
     """The codes of the judged rows: the reason for rejected rows, OK for the others."""
     return rejected.astype(np.uint8) * np.uint8(reason)
-
-
-def all_ok(rows: Selection) -> Codes:
-    return np.zeros(n_selected(rows), np.uint8)
 
 
 def instance_numbers(values: Sequence[object]) -> Rows:

@@ -1,33 +1,47 @@
 """A trial on a snapshot: changes that are kept or undone together."""
 
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from typing import Any, Self
 
 
 class Trial:
     """A trial on a snapshot. Used as a context manager, it undoes its changes at the end, unless it was committed or dropped
-    before."""
+    before.
 
-    __slots__ = ("_depth", "_ended", "_snapshot")
+    The snapshot notes each change here (`undo_by`). `open_trials` are those of the snapshot, the innermost last. Invariant: a
+    call that undoes a change notes nothing itself, since the trial around it, if there is one, does not know of that change.
+    """
 
-    def __init__(self, snapshot: "ClusterSnapshot", depth: int) -> None:
-        self._snapshot = snapshot
-        self._depth = depth
+    __slots__ = ("_ended", "_open_trials", "_undo")
+
+    def __init__(self, open_trials: "list[Trial]") -> None:
+        self._undo: list[Callable[[], object]] = []
+        self._open_trials = open_trials
         self._ended = False
+        open_trials.append(self)
+
+    def undo_by(self, undo: Callable[..., object], *args: Any, **named: Any) -> None:
+        """Notes a change, by the call that undoes it."""
+        self._undo.append(partial(undo, *args, **named))
 
     def commit(self) -> None:
         """Keeps the changes, as part of the surrounding trial if there is one."""
-        self._end(commit=True)
+        self._end()
+        if self._open_trials:
+            self._open_trials[-1]._undo.extend(self._undo)
 
     def drop(self) -> None:
         """Undoes the changes."""
-        self._end(commit=False)
+        self._end()
+        for undo in reversed(self._undo):
+            undo()
 
-    def _end(self, *, commit: bool) -> None:
-        self._snapshot.end(self._depth, commit=commit)
+    def _end(self) -> None:
+        if self._open_trials[-1:] != [self]:
+            raise RuntimeError("a trial ends while one within it is open: want the innermost first")
+        self._open_trials.pop()
         self._ended = True
 
     def __enter__(self) -> Self:
