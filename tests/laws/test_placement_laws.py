@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from slackwater.fit.filter.node_accounting import fits_on, judge_ledger
+from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions, percent_scores, randomized
 from slackwater.model.ids import Row
 from slackwater.model.ledger.ledger import Ledger, ordinary_resources

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import structs
 
 from slackwater.controllers.slack.policy import SlackRule
-from slackwater.fit.filter.taint_toleration import tolerated
+from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.events import PodGone, TimePassed
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodUid

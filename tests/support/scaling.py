@@ -16,7 +16,7 @@ from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.policy import SlackPolicy
-from slackwater.fit.filter.taint_toleration import tolerated
+from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName, UnixTime

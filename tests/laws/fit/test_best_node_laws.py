@@ -10,7 +10,7 @@ from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.fit.best_node import RoomScores, Samples, Scoring, score_room
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, scores
-from slackwater.fit.score.room import Room, Value, room_on
+from slackwater.fit.scoring import Room, Value, room_on
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Taint

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from slackwater.fit.best_node import Scoring, score_room, score_row
 from slackwater.fit.node_scores import ScoreProfile
-from slackwater.fit.score.node_resources_fit import ResourceScoring
-from slackwater.fit.score.own import own_score
-from slackwater.fit.score.room import MANY_ROWS, ONE_ROW
-from slackwater.fit.score_curve import ScoreCurve
+from slackwater.fit.plugins.node_resources import ResourceScoring
+from slackwater.fit.score_curve import ScoreCurve, own_score
+from slackwater.fit.scoring import MANY_ROWS, ONE_ROW
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, amounts_of

@@ -36,8 +36,8 @@ from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
 from slackwater.controllers.scaleup import new_nodes, refusals, similar
 from slackwater.controllers.slack import rate_sizing
+from slackwater.fit import drainability
 from slackwater.fit.devices import search, selectors
-from slackwater.fit.drainability import long_terminating
 from slackwater.model import pod_constraints
 from slackwater.runtime import decision_log, dispatcher, intake
 from slackwater.runtime.autoscaler import loop_record, plan_events, scaleup_planning
@@ -209,7 +209,7 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
     stated(
         "evacuation",
         "is {:g} s past its deletion time plus its grace period ({} s if it has none)",
-        long_terminating._EXTRA_SECONDS,
+        drainability._OVERDUE_SECONDS,
         eviction_facts.DEFAULT_GRACE_SECONDS,
     ),
     stated("scaleup", "Up to {} nodes are opened one by one", new_nodes._ONE_BY_ONE),

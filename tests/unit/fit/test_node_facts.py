@@ -7,7 +7,7 @@ from msgspec import structs
 
 from slackwater.cluster.nodes import NodeTable
 from slackwater.fit.feasible_nodes import feasible
-from slackwater.fit.filter.taint_toleration import judge_taint_toleration
+from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.ledger.ledger import Ledger
 from slackwater.model.objects import Image, Node, Taint

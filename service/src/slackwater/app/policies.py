@@ -24,9 +24,8 @@ from slackwater.controllers.scaleup.settings import Limits
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapacity, SlackGroup, SlackOfAll, SlackSchedule
 from slackwater.fit.drainability import DrainPolicy
-from slackwater.fit.node_scores import RoomScore
-from slackwater.fit.score.own import own_score
-from slackwater.fit.score_curve import ScoreCurve
+from slackwater.fit.score_curve import ScoreCurve, own_score
+from slackwater.fit.scoring import RoomScore
 from slackwater.model.ids import Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import TaintRules

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from slackwater.cluster.holds import Hold, HoldKey, Holds
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.pods import PodTable
-from slackwater.fit.filter.node_accounting import fits_on
+from slackwater.fit.plugins.node_accounting import fits_on
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.kept_room import KeptRoom, group_of
 from slackwater.model.ledger.ledger import Ledger

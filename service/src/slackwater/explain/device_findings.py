@@ -7,7 +7,7 @@ from typing import Final
 from slackwater.explain.findings import MOST_OBJECTS, PodQuery
 from slackwater.fit.devices.allocator import Allocator
 from slackwater.fit.devices.board import AskBoard, DeviceError, Layout, Usage
-from slackwater.fit.filter.dynamic_resources import specs_on
+from slackwater.fit.plugins.dynamic_resources import specs_on
 from slackwater.model.devices import DeviceId
 from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

@@ -14,7 +14,8 @@ from typing import Protocol
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.fit.node_scores import RoomScore, ScoreProfile
+from slackwater.fit.node_scores import ScoreProfile
+from slackwater.fit.scoring import RoomScore
 from slackwater.model.auxiliary import Targets
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName

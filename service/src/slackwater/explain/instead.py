@@ -18,7 +18,7 @@ from slackwater.explain.remedies import PodLeaves
 from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.node_scores import scores
-from slackwater.fit.score.room import room_on
+from slackwater.fit.scoring import room_on
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod

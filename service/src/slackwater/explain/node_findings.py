@@ -11,7 +11,7 @@ from msgspec import structs
 
 from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery, of_reason
 from slackwater.explain.remedies import Change, NodeEdit
-from slackwater.fit.filter.taint_toleration import tolerated
+from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule

@@ -85,7 +85,7 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
         reason = Reason(int(verdicts.codes[row]))
         if reason is Reason.OK:
             return []
-        found = obstacles.of_rows(asked, obstacles.Verdict(reason, np.array([row])))
+        found = obstacles.of_rows(asked, reason, np.array([row]))
         return [structs.replace(each, closest=None, detail=_and(each.detail, template.broken_promise)) for each in found]
 
 

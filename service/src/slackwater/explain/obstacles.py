@@ -1,6 +1,6 @@
 """Finds what keeps a pod off nodes, rule by rule, with amounts and objects; and the changes that might remove each obstacle.
 
-    of_rows(asked, verdict)               # the findings of one verdict on many rows
+    of_rows(asked, reason, rows)          # the findings of one verdict on many rows
     on_row(asked, row)                    # all obstacles on one row, each with changes to try
 
 kube-scheduler stops at the first rule that rejects a node; `on_row` applies the others too. An obstacle may still hide another
@@ -8,14 +8,13 @@ one (a second pod at the same port), so the search calls `on_row` again after ea
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from slackwater.explain import node_findings, pod_findings, resource_findings
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
 from slackwater.fit.feasible_nodes import judged_apart, refused
-from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.fit.plugins import Refusal
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
@@ -34,18 +33,9 @@ _LEDGER = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A reason for which nodes refuse the pod, and the rows of these nodes. Rules are applied in kube-scheduler's order; on
-    each of these rows, the first rule that refuses the pod gives this reason."""
-
-    reason: Reason
-    rows: Rows
-
-
-def of_rows(asked: PodQuery, verdict: Verdict) -> list[Finding]:
-    """The findings for a verdict: one for each lacking resource, each taint and so on."""
-    reason, rows = verdict.reason, verdict.rows
+def of_rows(asked: PodQuery, reason: Reason, rows: Rows) -> list[Finding]:
+    """The findings for why the nodes of some rows refuse the pod: one for each lacking resource, each taint and so on.
+    Rules are applied in kube-scheduler's order; on each row, the first that refuses the pod gives the reason."""
     if reason in _ROOM:
         return resource_findings.short_findings(asked, rows)
     if reason in _LEDGER:
@@ -93,7 +83,7 @@ def _obstacles(asked: PodQuery, row: Row, rows: Rows, reason: Reason) -> Iterato
         return node_findings.cordon_obstacles(asked, row)
     if reason is Reason.NODE_AFFINITY:
         return node_findings.affinity_obstacles(asked, row)
-    return pod_findings.obstacles(asked, row, reason, of_rows(asked, Verdict(reason, rows))[0])
+    return pod_findings.obstacles(asked, row, reason, of_rows(asked, reason, rows)[0])
 
 
 def counts(asked: PodQuery) -> Int64:

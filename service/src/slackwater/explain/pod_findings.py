@@ -12,9 +12,9 @@ from msgspec import structs
 from slackwater.explain.device_findings import devices_of
 from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery
 from slackwater.explain.remedies import Change, PodLeaves
-from slackwater.fit.filter.inter_pod_affinity import judge_inter_pod_affinity
-from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread
-from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins.inter_pod_affinity import judge_inter_pod_affinity
+from slackwater.fit.plugins.pod_topology_spread import judge_pod_topology_spread
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Row
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort, PodConstraints, PodTerm, SpreadConstraint

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
 from slackwater.explain.remedies import Change, NodeEdit, PodEdit
-from slackwater.fit.filter.node_accounting import lacks_request
-from slackwater.fit.filter.node_resources_fit import asked_lines, unoffered
+from slackwater.fit.plugins.node_accounting import lacks_request
+from slackwater.fit.plugins.node_resources import asked_lines, unoffered
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node, Pod

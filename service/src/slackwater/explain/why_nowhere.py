@@ -24,5 +24,5 @@ def why_nowhere(asked: PodQuery, *, leave_out: Row | None = None) -> list[Findin
     codes = verdicts.codes[live]
     found = []
     for code in np.unique(codes[codes != 0]).tolist():
-        found += obstacles.of_rows(asked, obstacles.Verdict(Reason(code), live[codes == code]))
+        found += obstacles.of_rows(asked, Reason(code), live[codes == code])
     return sorted(found, key=lambda finding: -finding.nodes)

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from slackwater.fit.devices.allocator import Allocator
 from slackwater.fit.devices.search import Unallocatable
-from slackwater.fit.filter.dynamic_resources import claim_key, claims_of, needs_devices, specs_on
-from slackwater.fit.filter.volume_binding import bindings_on
+from slackwater.fit.plugins.dynamic_resources import claim_key, claims_of, needs_devices, specs_on
+from slackwater.fit.plugins.volume_binding import bindings_on
 from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, ResourceClaim
 from slackwater.model.ids import PodUid, Row
 from slackwater.model.storage import ClaimRef

@@ -17,10 +17,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.fit.filter.inter_pod_affinity import pods_of_terms
-from slackwater.fit.filter.pod_topology_spread import pods_of_constraint
-from slackwater.fit.node_scores import RoomScore, ScorePlugin, ScoreProfile
-from slackwater.fit.score.room import Room, Value, room_on, room_on_row
+from slackwater.fit.node_scores import ScorePlugin, ScoreProfile
+from slackwater.fit.plugins.inter_pod_affinity import pods_of_terms
+from slackwater.fit.plugins.pod_topology_spread import pods_of_constraint
+from slackwater.fit.scoring import Room, RoomScore, Value, room_on, room_on_row
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
@@ -96,7 +96,7 @@ def _emptiness(room: Room) -> Value:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _SizeScores:
     """The cached scores of one pod size, shape (n_rows,). `stale`: rows to score again. `facts`, `pods`: the positions in the
     snapshot's journals up to which `stale` takes changes into account."""
 
@@ -117,7 +117,7 @@ class RoomScores:
     def __init__(self, scoring: Scoring) -> None:
         self._scoring = scoring
         self._snapshot: ClusterSnapshot | None = None
-        self._kept: dict[_Size, _Kept] = {}
+        self._kept: dict[_Size, _SizeScores] = {}
 
     def forget(self) -> None:
         """Drops all scores. Called when our own score may have changed."""
@@ -134,7 +134,7 @@ class RoomScores:
             kept.stale[stale] = False
         return kept.scores.take(rows)
 
-    def _up_to_date(self, snapshot: ClusterSnapshot, kind: KindId) -> _Kept:
+    def _up_to_date(self, snapshot: ClusterSnapshot, kind: KindId) -> _SizeScores:
         """The cached scores for the size of the group's pods, with the rows that changed marked as stale."""
         if snapshot is not self._snapshot:
             self._snapshot, self._kept = snapshot, {}
@@ -146,7 +146,7 @@ class RoomScores:
             if len(self._kept) >= _MOST_SIZES:
                 del self._kept[next(iter(self._kept))]
             n_rows = snapshot.n_rows
-            kept = _Kept(np.zeros(n_rows, np.int64), np.ones(n_rows, np.bool_), facts, pods)
+            kept = _SizeScores(np.zeros(n_rows, np.int64), np.ones(n_rows, np.bool_), facts, pods)
         elif len(changed):
             kept.stale[changed] = True
             kept.pods = pods

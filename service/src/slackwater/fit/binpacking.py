@@ -28,9 +28,9 @@ from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import SPREAD, feasible
-from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, term_counter
-from slackwater.fit.filter.node_resources_fit import asked_lines
-from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.fit.plugins.inter_pod_affinity import matches_all_its_terms, term_counter
+from slackwater.fit.plugins.node_resources import asked_lines
+from slackwater.fit.plugins.pod_topology_spread import hard_constraints, rows_with_labels
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.devices import ResourceClaim
 from slackwater.model.ids import Row

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.fit.filter.inter_pod_affinity import repelling_counters, term_counter
-from slackwater.fit.filter.pod_topology_spread import (
+from slackwater.fit.plugins.inter_pod_affinity import repelling_counters, term_counter
+from slackwater.fit.plugins.pod_topology_spread import (
     CountingRows,
     hard_constraints,
     matches_by_value,

@@ -29,7 +29,7 @@ from msgspec import structs
 from slackwater.fit.assumed_claims import release_devices
 from slackwater.fit.binpacking import NOWHERE, Hints, Placements, place_pods
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
-from slackwater.fit.filter.dynamic_resources import needs_devices
+from slackwater.fit.plugins.dynamic_resources import needs_devices
 from slackwater.model.columns import Mask, Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod, Taint

@@ -23,37 +23,43 @@ from typing import Final, Literal
 
 import numpy as np
 
-from slackwater.fit.filter.dynamic_resources import (
+from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins.dynamic_resources import (
     dynamic_resources_part,
     dynamic_resources_reasons,
     dynamic_resources_stamp,
     judge_dynamic_resources,
     refuse_dynamic_resources,
 )
-from slackwater.fit.filter.inter_pod_affinity import affinity_stamp, judge_inter_pod_affinity, repelling_counters
-from slackwater.fit.filter.node_accounting import judge_ledger, lacks_request
-from slackwater.fit.filter.node_affinity import judge_node_affinity, names_asked
-from slackwater.fit.filter.node_declared_features import features_asked, judge_node_declared_features
-from slackwater.fit.filter.node_name import judge_node_name
-from slackwater.fit.filter.node_ports import judge_node_ports
-from slackwater.fit.filter.node_resources_fit import ignored, judge_node_resources_fit
-from slackwater.fit.filter.node_unschedulable import judge_node_unschedulable
-from slackwater.fit.filter.node_volume_limits import judge_node_volume_limits, volume_limits_part
-from slackwater.fit.filter.pod_topology_spread import judge_pod_topology_spread, spread_stamp
-from slackwater.fit.filter.prefilter_status import Refusal
-from slackwater.fit.filter.taint_toleration import judge_taint_toleration
-from slackwater.fit.filter.volume_binding import (
+from slackwater.fit.plugins.inter_pod_affinity import affinity_stamp, judge_inter_pod_affinity, repelling_counters
+from slackwater.fit.plugins.node_accounting import judge_ledger, lacks_request
+from slackwater.fit.plugins.node_affinity import judge_node_affinity, names_asked
+from slackwater.fit.plugins.node_resources import ignored, judge_node_resources_fit
+from slackwater.fit.plugins.pod_topology_spread import judge_pod_topology_spread, spread_stamp
+from slackwater.fit.plugins.single_facts import (
+    declared_features_part,
+    judge_node_declared_features,
+    judge_node_name,
+    judge_node_ports,
+    judge_node_unschedulable,
+)
+from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
+from slackwater.fit.plugins.volume_binding import (
     binding_part,
     binding_stamp,
     judge_volume_binding,
     refuse_volume_binding,
 )
-from slackwater.fit.filter.volume_restrictions import (
+from slackwater.fit.plugins.volume_rules import (
+    judge_node_volume_limits,
     judge_volume_restrictions,
+    judge_volume_zone,
     refuse_volume_restrictions,
+    refuse_volume_zone,
+    volume_limits_part,
     volume_restrictions_part,
+    volume_zone_part,
 )
-from slackwater.fit.filter.volume_zone import judge_volume_zone, refuse_volume_zone, volume_zone_part
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
@@ -118,7 +124,7 @@ class _Predicate:
     stamp: Callable[[ClusterSnapshot, NumberedGroup], tuple[int, ...]] = lambda _snapshot, _kind: ()
 
 
-class _Kept:
+class _KeptCodes:
     """The cached codes of one predicate for one part of equivalence groups, shape (capacity of the snapshot,), and the versions
     that the codes are based on."""
 
@@ -196,27 +202,22 @@ def refused(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
 def _codes(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, part: Hashable) -> Codes:
     key = (predicate.name, part)
     kept = snapshot.kept.pop(key, None)
-    if not isinstance(kept, _Kept) or len(kept.codes) < snapshot.n_rows:
-        kept = _Kept(snapshot.facts.capacity)
+    if not isinstance(kept, _KeptCodes) or len(kept.codes) < snapshot.n_rows:
+        kept = _KeptCodes(snapshot.facts.capacity)
     if len(snapshot.kept) >= _MOST_KEPT:
         del snapshot.kept[next(iter(snapshot.kept))]
     snapshot.kept[key] = kept
     if predicate.reads == "anywhere":
-        _renew_all(snapshot, kind, predicate, kept)
+        position = snapshot.n_rows, snapshot.facts.journal.position
+        if kept.stamp != (*position, *predicate.stamp(snapshot, kind)):
+            _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
+            kept.stamp = (*position, *predicate.stamp(snapshot, kind))  # computed again: judging may create counters
     else:
         _renew_rows(snapshot, kind, predicate, kept)
     return kept.codes[: snapshot.n_rows]
 
 
-def _renew_all(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _Kept) -> None:
-    stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
-    if kept.stamp != stamp:
-        _judge(snapshot, kind, predicate, kept, slice(0, snapshot.n_rows))
-        # Judging may create counters, so the stamp is computed again.
-        kept.stamp = (snapshot.n_rows, snapshot.facts.journal.position, *predicate.stamp(snapshot, kind))
-
-
-def _renew_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _Kept) -> None:
+def _renew_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _KeptCodes) -> None:
     facts, pods = snapshot.facts.journal.position, snapshot.journal.position
     stamp = predicate.stamp(snapshot, kind)
     changed = _changed_rows(snapshot, predicate, kept) if kept.stamp == stamp else None
@@ -229,7 +230,7 @@ def _renew_rows(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Pred
     kept.facts, kept.pods, kept.stamp = facts, pods, stamp
 
 
-def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept) -> Rows | None:
+def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _KeptCodes) -> Rows | None:
     """The rows to judge again because their node changed, or their pods if the predicate reads them. None means all rows."""
     if kept.facts < 0:
         return None
@@ -243,7 +244,7 @@ def _changed_rows(snapshot: ClusterSnapshot, predicate: _Predicate, kept: _Kept)
     return np.union1d(changed, moved)
 
 
-def _judge(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _Kept, rows: Selection) -> None:
+def _judge(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: _Predicate, kept: _KeptCodes, rows: Selection) -> None:
     kept.codes[: snapshot.n_rows][rows] = predicate.judge(snapshot, kind, rows)
     snapshot.rows_judged += snapshot.n_rows if isinstance(rows, slice) else len(rows)
 
@@ -302,7 +303,7 @@ PREDICATES: Final = (
     _Predicate(
         name="NodeName",
         part=lambda _, kind: kind.asks.node_name,
-        judge=lambda snapshot, kind, rows: judge_node_name(snapshot.facts, kind.asks.node_name or "", rows),
+        judge=judge_node_name,
         reads="facts",
     ),
     _Predicate(
@@ -361,10 +362,8 @@ PREDICATES: Final = (
     ),
     _Predicate(
         name="NodeDeclaredFeatures",
-        part=lambda snapshot, kind: features_asked(snapshot.facts.kubernetes, kind.asks.features) or None,
-        judge=lambda snapshot, kind, rows: judge_node_declared_features(
-            snapshot.facts, features_asked(snapshot.facts.kubernetes, kind.asks.features), rows
-        ),
+        part=declared_features_part,
+        judge=judge_node_declared_features,
         reads="facts",
     ),
     _Predicate(

@@ -12,26 +12,30 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
-from slackwater.fit.score.balanced_allocation import score_balanced_allocation
-from slackwater.fit.score.dynamic_resources import alternatives_differ, score_dynamic_resources
-from slackwater.fit.score.image_locality import images_differ, score_image_locality
-from slackwater.fit.score.inter_pod_affinity import (
+from slackwater.fit.plugins.dynamic_resources import alternatives_differ, score_dynamic_resources
+from slackwater.fit.plugins.inter_pod_affinity import (
     BY_DEFAULT,
     PodAffinityScoring,
     affinities_differ,
     score_inter_pod_affinity,
 )
-from slackwater.fit.score.node_affinity import preferences_differ, score_node_affinity
-from slackwater.fit.score.node_resources_fit import LEAST_ALLOCATED, ResourceScoring, score_node_resources_fit
-from slackwater.fit.score.pod_topology_spread import (
+from slackwater.fit.plugins.node_affinity import preferences_differ, score_node_affinity
+from slackwater.fit.plugins.node_resources import (
+    LEAST_ALLOCATED,
+    ResourceScoring,
+    score_balanced_allocation,
+    score_node_resources_fit,
+)
+from slackwater.fit.plugins.pod_topology_spread import (
     SYSTEM_DEFAULT,
     DefaultSpread,
     domains_differ,
     score_pod_topology_spread,
 )
-from slackwater.fit.score.room import Room, Value, room_on
-from slackwater.fit.score.taint_toleration import score_taint_toleration, taints_differ
-from slackwater.fit.score.volume_binding import EMPTIEST_FIRST, Shape, score_volume_binding, volumes_differ
+from slackwater.fit.plugins.single_facts import images_differ, score_image_locality
+from slackwater.fit.plugins.taint_toleration import score_taint_toleration, taints_differ
+from slackwater.fit.plugins.volume_binding import EMPTIEST_FIRST, Shape, score_volume_binding, volumes_differ
+from slackwater.fit.scoring import RoomScore, room_on
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -39,8 +43,6 @@ from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 
 #: Scores rows for pods of an equivalence group; shape (len(rows),).
 Score = Callable[[ClusterSnapshot, NumberedGroup, Rows], Int64]
-#: Scores one row or many by their room alone.
-RoomScore = Callable[[Room, NumberedGroup], Value]
 #: Whether a plug-in may score the rows differently for an equivalence group.
 Differs = Callable[[ClusterSnapshot, NumberedGroup], bool]
 

@@ -1,16 +1,16 @@
 """The messages of refusals, in the words of kube-scheduler's plug-ins."""
 
 from slackwater.fit.feasible_nodes import feasible
-from slackwater.fit.filter.dynamic_resources import (
+from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins.dynamic_resources import (
     dynamic_resources_reasons,
 )
-from slackwater.fit.filter.node_declared_features import features_asked, features_text
-from slackwater.fit.filter.node_resources_fit import short_resources
-from slackwater.fit.filter.node_volume_limits import missing_driver_text
-from slackwater.fit.filter.prefilter_status import Refusal
-from slackwater.fit.filter.volume_binding import (
+from slackwater.fit.plugins.node_resources import short_resources
+from slackwater.fit.plugins.single_facts import features_text
+from slackwater.fit.plugins.volume_binding import (
     binding_reasons,
 )
+from slackwater.fit.plugins.volume_rules import missing_driver_text
 from slackwater.model.ids import Row
 from slackwater.model.reasons import MEANINGS, Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -38,7 +38,7 @@ def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, ref
         case Reason.CSI_DRIVER_MISSING:
             found = [missing_driver_text(snapshot, numbered, row)]
         case Reason.NODE_FEATURES:
-            found = [features_text(snapshot.facts, features_asked(snapshot.facts.kubernetes, numbered.asks.features), row)]
+            found = [features_text(snapshot, numbered, row)]
         case Reason.DEVICES_NOT_MODELLED:
             found = dynamic_resources_reasons(snapshot, numbered, row, reason)
         case _:

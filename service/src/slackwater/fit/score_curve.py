@@ -1,16 +1,18 @@
-"""Scores by the curve of Neon's scheduler plugin, computed with the new pod included (neondatabase/autoscaling, main,
-pkg/plugin/framework_methods.go)."""
+"""Our own score, by the curve of Neon's scheduler plugin, computed with the new pod included (neondatabase/autoscaling, main,
+pkg/plugin/framework_methods.go).
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from slackwater.fit.score.room import MANY_ROWS, Arithmetic, Value
+from slackwater.fit.scoring import MANY_ROWS, Arithmetic, Room, RoomScore, Value
 from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
 from slackwater.model.resources import CPU, MEMORY, Amounts
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 #: kube-scheduler takes scores of 0..10 from an extender and multiplies them by weight x 10, without clamping (seen with
 #: kube-scheduler 1.36).
@@ -87,3 +89,16 @@ def tenths(score: Value, of: Arithmetic = MANY_ROWS) -> Value:
 def randomized(scores: Int64, rng: np.random.Generator) -> Int64:
     """Replaces each score s > 0 by a uniform random integer of 1..s; 0 stays 0 (as in Neon's plugin)."""
     return np.where(scores > 0, rng.integers(1, np.maximum(scores, 1), endpoint=True), 0)
+
+
+def own_score(curve: Callable[[], ScoreCurve], weight: int) -> RoomScore:
+    """Makes the function for our own score, as kube-scheduler counts an extender's score: 0..10, times ten, times the weight.
+
+    The score reads requests, which equal Reserved except for pods that grow in place."""
+
+    def own(room: Room, kind: NumberedGroup) -> Value:
+        requests, used = kind.kind.requests, room.used
+        after = used[CPU] + requests.cpu, used[MEMORY] + requests.memory
+        return weight * MAX_EXTENDER_SCORE * tenths(fractions_of(after, room.capacity, room.largest, curve(), room.of), room.of)
+
+    return own

@@ -10,9 +10,9 @@ from slackwater.app.scheduler_config.scoring import profile_scores, read_score_p
 from slackwater.app.settings import Settings, UnreadableSettings
 from slackwater.cli.main import main
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
-from slackwater.fit.score.inter_pod_affinity import PodAffinityScoring
-from slackwater.fit.score.node_resources_fit import ResourceScoring
-from slackwater.fit.score.pod_topology_spread import DefaultSpread
+from slackwater.fit.plugins.inter_pod_affinity import PodAffinityScoring
+from slackwater.fit.plugins.node_resources import ResourceScoring
+from slackwater.fit.plugins.pod_topology_spread import DefaultSpread
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 
 

@@ -44,7 +44,7 @@ class AuthenticatorConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Reviewed:
     """The cached result of a review, valid until `ends_at`."""
 
     answer: Caller | PermitRefusal
@@ -71,8 +71,8 @@ class Authenticator:
         self._unix_seconds = unix_seconds
         #: Results by digest. Refused tokens are kept apart, so that no number of them displaces an accepted one. An accepted
         #: token whose time is over stays here: its caller is known, and its next review comes before those of unknown callers.
-        self._accepted: OrderedDict[bytes, _Kept] = OrderedDict()
-        self._refused: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._accepted: OrderedDict[bytes, _Reviewed] = OrderedDict()
+        self._refused: OrderedDict[bytes, _Reviewed] = OrderedDict()
         self._under_review: dict[bytes, anyio.Event] = {}
         self._reviews = ReviewQueue(config.max_reviews)
 
@@ -123,12 +123,12 @@ class Authenticator:
                     answer, seconds = await self._reviewed(token, reviewer)
                 if seconds <= 0:
                     return answer
-                self._keep(digest, _Kept(answer, Instant(self._clock() + seconds)))
+                self._keep(digest, _Reviewed(answer, Instant(self._clock() + seconds)))
             finally:
                 self._under_review.pop(digest).set()
         return kept.answer
 
-    def _fresh(self, digest: bytes) -> _Kept | None:
+    def _fresh(self, digest: bytes) -> _Reviewed | None:
         for results in (self._accepted, self._refused):
             kept = results.get(digest)
             if kept is not None and kept.ends_at > self._clock():
@@ -136,7 +136,7 @@ class Authenticator:
                 return kept
         return None
 
-    def _keep(self, digest: bytes, kept: _Kept) -> None:
+    def _keep(self, digest: bytes, kept: _Reviewed) -> None:
         results = self._accepted if isinstance(kept.answer, Caller) else self._refused
         results[digest] = kept
         results.move_to_end(digest)

@@ -24,7 +24,7 @@ from slackwater.controllers.scaleup.template import attaching, template_of
 from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
 from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
-from slackwater.fit.filter.node_accounting import EVERY_SCHEDULER
+from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup

@@ -14,10 +14,10 @@ from slackwater.app.scheduler_config.config_tree import PLACE, Finding, entries,
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Problem, Steps, UnreadableSettings, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
-from slackwater.fit.score.inter_pod_affinity import PodAffinityScoring
-from slackwater.fit.score.node_resources_fit import LEAST_ALLOCATED, ResourceScoring
-from slackwater.fit.score.pod_topology_spread import SYSTEM_DEFAULT, DefaultSpread
-from slackwater.fit.score.volume_binding import EMPTIEST_FIRST
+from slackwater.fit.plugins.inter_pod_affinity import PodAffinityScoring
+from slackwater.fit.plugins.node_resources import LEAST_ALLOCATED, ResourceScoring
+from slackwater.fit.plugins.pod_topology_spread import SYSTEM_DEFAULT, DefaultSpread
+from slackwater.fit.plugins.volume_binding import EMPTIEST_FIRST
 
 #: Plug-ins that score users' preferences (tolerations, affinity, spread) or the use of images already on the node, with their
 #: default weights. A plug-in adds a score of 0 to 100 times its weight.

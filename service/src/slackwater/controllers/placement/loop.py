@@ -14,7 +14,7 @@ import structlog
 from slackwater.controllers.placement.scoring_snapshot import ScoringSnapshot
 from slackwater.fit.best_node import Best, Scoring
 from slackwater.fit.node_scores import ScoreProfile
-from slackwater.fit.score.own import own_score
+from slackwater.fit.score_curve import own_score
 from slackwater.model.columns import Rows
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Pod

@@ -15,14 +15,12 @@ from dataclasses import replace
 
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import refused
-from slackwater.fit.filter.dynamic_resources import needs_devices
-from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
-from slackwater.fit.filter.node_accounting import lacks_request
-from slackwater.fit.filter.node_volume_limits import volume_limits_part
-from slackwater.fit.filter.pod_topology_spread import hard_constraints, spread_counter
-from slackwater.fit.filter.volume_binding import binding_part, gets_new_volumes
-from slackwater.fit.filter.volume_restrictions import volume_restrictions_part
-from slackwater.fit.filter.volume_zone import volume_zone_part
+from slackwater.fit.plugins.dynamic_resources import needs_devices
+from slackwater.fit.plugins.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
+from slackwater.fit.plugins.node_accounting import lacks_request
+from slackwater.fit.plugins.pod_topology_spread import hard_constraints, spread_counter
+from slackwater.fit.plugins.volume_binding import binding_part, gets_new_volumes
+from slackwater.fit.plugins.volume_rules import volume_limits_part, volume_restrictions_part, volume_zone_part
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence, Set
 
 from slackwater.fit.assumed_claims import has_claims
 from slackwater.fit.failure import concerning
-from slackwater.fit.filter.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
-from slackwater.fit.filter.node_accounting import lacks_request
+from slackwater.fit.plugins.inter_pod_affinity import matches_all_its_terms, repelling_counters, term_counter
+from slackwater.fit.plugins.node_accounting import lacks_request
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
 from slackwater.model.scheduler_profile import profile_of

@@ -13,8 +13,8 @@ from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.groups import Budget
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.assumed_claims import has_claims
-from slackwater.fit.filter.dynamic_resources import needs_devices
-from slackwater.fit.filter.inter_pod_affinity import repelling_counters
+from slackwater.fit.plugins.dynamic_resources import needs_devices
+from slackwater.fit.plugins.inter_pod_affinity import repelling_counters
 from slackwater.snapshot.counted_pods import TermCarriers
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import HOSTNAME

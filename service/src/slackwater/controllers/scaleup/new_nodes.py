@@ -21,7 +21,7 @@ from slackwater.controllers.scaleup.inter_pod_constraints import Mark
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import NOWHERE, copies_on, place_planned, place_pods
 from slackwater.fit.failure import concerning
-from slackwater.fit.filter.node_volume_limits import sets_within_limits
+from slackwater.fit.plugins.volume_rules import sets_within_limits
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.ids import NodeName
 from slackwater.snapshot.equivalence_groups import KindId

@@ -15,8 +15,8 @@ from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.controllers.scaleup.template_nodes import IS_MOVING, TemplateNodes
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import SPREAD, feasible
-from slackwater.fit.filter.inter_pod_affinity import repelling_counters
-from slackwater.fit.filter.prefilter_status import Refusal
+from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins.inter_pod_affinity import repelling_counters
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Mask
 from slackwater.model.ids import Row

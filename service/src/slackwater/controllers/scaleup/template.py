@@ -20,8 +20,8 @@ from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.existing import awaits_devices
 from slackwater.controllers.scaleup.groups import Template
 from slackwater.controllers.scaleup.typical_node import common_taints, differing_labels, newest_of, shortfalls, typical_node
-from slackwater.fit.filter.node_affinity import judge_node_affinity
-from slackwater.fit.filter.taint_toleration import judge_taint_toleration
+from slackwater.fit.plugins.node_affinity import judge_node_affinity
+from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintRules, taint_id

@@ -17,9 +17,9 @@ from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstra
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
-from slackwater.fit.filter.node_accounting import lacks_request
-from slackwater.fit.filter.node_resources_fit import ignored_lines, lacking_everywhere
-from slackwater.fit.filter.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.fit.plugins.node_accounting import lacks_request
+from slackwater.fit.plugins.node_resources import ignored_lines, lacking_everywhere
+from slackwater.fit.plugins.pod_topology_spread import hard_constraints, rows_with_labels
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node

@@ -28,7 +28,7 @@ from slackwater.controllers.slack.policy import PPM, SlackPolicy
 from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
 from slackwater.controllers.slack.state import SlackState
-from slackwater.fit.filter.taint_toleration import tolerated
+from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.kubernetes_rules import Rule

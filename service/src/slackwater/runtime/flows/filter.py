@@ -23,7 +23,7 @@ from slackwater.controllers.placement.chosen_nodes import ChosenNodes
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.fit.filter.node_accounting import fits_on, judge_ledger
+from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
 from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, feasible_mask, vertical
 from slackwater.model.ids import Instant, NodeName, Row

@@ -1,10 +1,11 @@
-"""The room of rows, and the arithmetic of scores that read nothing else: Python's numbers for one row, numpy's arrays for many.
+"""The arithmetic of scores: 0..100 for each row, in whole numbers as in kube-scheduler; and the room that some scores read.
 
     score(room_on_row(snapshot, row), group)    # one int
     score(room_on(snapshot, rows), group)       # an array, shape (len(rows),)
 
-A score is written once, with the operations of `Room.of`. Both ways give the same numbers. For one row Python's numbers take
-an eighth of the time of numpy's calls.
+A score that reads nothing but a row's own room is written once, with the operations of `Room.of`: Python's numbers for one row,
+numpy's arrays for many. Both ways give the same numbers. For one row Python's numbers take an eighth of the time of numpy's
+calls.
 """
 
 from collections.abc import Callable
@@ -12,10 +13,23 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from slackwater.model.columns import Rows
+from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
+
+HIGHEST: Final = 100
+
+
+def by_the_highest(raw: Int64, *, reverse: bool = False) -> Int64:
+    """Scales scores so that the highest becomes 100; with `reverse` the highest becomes 0, and a score of 0 becomes 100."""
+    highest = int(raw.max(initial=0))
+    if highest == 0:
+        return np.full(len(raw), HIGHEST if reverse else 0, np.int64)
+    scaled: Int64 = HIGHEST * raw // highest
+    return HIGHEST - scaled if reverse else scaled
+
 
 #: One number, or an array with a number for each row.
 Value = Any
@@ -59,6 +73,10 @@ class Room(NamedTuple):
     scored: Pair
     largest: tuple[int, int]
     of: Arithmetic
+
+
+#: Scores one row or many by their room alone.
+RoomScore = Callable[[Room, NumberedGroup], Value]
 
 
 def room_on(snapshot: ClusterSnapshot, rows: Rows) -> Room:

@@ -1,5 +1,7 @@
 """kube-scheduler's TaintToleration: the pod must tolerate a node's NoSchedule and NoExecute taints.
 
+The score prefers nodes with the fewest PreferNoSchedule taints that the pod does not tolerate.
+
 The operators Gt and Lt compare integers where `Rule.COMPARING_TOLERATIONS` holds; elsewhere they tolerate nothing.
 """
 
@@ -9,11 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.model.columns import Codes, Mask
+from slackwater.fit.scoring import HIGHEST, by_the_highest
+from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Taint
 from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.reasons import Reason
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.row_journal import Selection, coded
 
@@ -66,3 +71,27 @@ def _integer(text: str) -> int | None:
         return None
     found = int(text)
     return found if found in _INT64 else None
+
+
+_EFFECT = "PreferNoSchedule"
+
+
+def taints_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    return any(_untolerated(snapshot, kind))
+
+
+def _untolerated(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[int]:
+    """For each set of taints in `taint_sets`, how many of its taints the pod does not tolerate."""
+    tolerations = [toleration for toleration in kind.kind.tolerations if toleration.effect in ("", _EFFECT)]
+    comparing = snapshot.follows(Rule.COMPARING_TOLERATIONS)
+    return [
+        sum(taint.effect == _EFFECT and not tolerated(taint, tolerations, comparing=comparing) for taint in taints)
+        for taints in snapshot.facts.taint_sets
+    ]
+
+
+def score_taint_toleration(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+    by_set = _untolerated(snapshot, kind)
+    if not any(by_set):
+        return np.full(len(rows), HIGHEST, np.int64)
+    return by_the_highest(np.array(by_set, np.int64)[snapshot.facts.taints[rows]], reverse=True)

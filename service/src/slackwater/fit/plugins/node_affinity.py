@@ -1,13 +1,19 @@
-"""kube-scheduler's NodeAffinity: nodeSelector, required node affinity, and the affinity that the pod's profile adds."""
+"""kube-scheduler's NodeAffinity: nodeSelector, required node affinity, and the affinity that the pod's profile adds.
+
+The score prefers nodes that match preferred node selector terms, by weight.
+"""
 
 import numpy as np
 
-from slackwater.model.columns import Codes, Mask
+from slackwater.fit.scoring import by_the_highest
+from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.model.scheduler_profile import profile_of
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
-from slackwater.snapshot.node_selector import NAME_FIELD, rows_of_terms
+from slackwater.snapshot.node_selector import NAME_FIELD, rows_of_term, rows_of_terms
 from slackwater.snapshot.row_journal import Selection, coded
 
 
@@ -45,3 +51,16 @@ def names_asked(kind: Kind) -> frozenset[str] | None:
             return None
         names |= frozenset.intersection(*asked)
     return names if kind.node_affinity else None
+
+
+def preferences_differ(_snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    return bool(kind.asks.preferred_nodes)
+
+
+def score_node_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+    raw = np.zeros(len(rows), np.int64)
+    if not kind.asks.preferred_nodes:
+        return raw
+    for weighted in kind.asks.preferred_nodes:
+        raw += weighted.weight * rows_of_term(snapshot.facts, weighted.term, rows)
+    return by_the_highest(raw)

@@ -1,5 +1,7 @@
 """kube-scheduler's DynamicResources: the devices that a pod's claims ask for must be free on the node.
 
+The score prefers nodes where claims get the earlier ones of their alternatives (`firstAvailable`).
+
 Allocated claims: the node must be among those that can use the devices. Other claims: the allocator must find devices on the
 node (`fit.devices`). On nodes that do not offer the extended resources that a DeviceClass backs, the pod has one more claim for
 these.
@@ -17,9 +19,10 @@ import numpy as np
 from slackwater.fit.devices.allocator import Allocator, Specs
 from slackwater.fit.devices.extended import backed_resources, extended_spec
 from slackwater.fit.devices.search import Failure, Unallocatable
-from slackwater.fit.filter.prefilter_status import Refusal
-from slackwater.model.columns import Codes
-from slackwater.model.devices import ClaimKey, ClaimSpec, ResourceClaim
+from slackwater.fit.plugins import Refusal
+from slackwater.fit.scoring import by_the_highest
+from slackwater.model.columns import Codes, Int64, Rows
+from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, ResourceClaim
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.pod_constraints import ClaimUse, ContainerDevices, NodeSelectorTerm
@@ -194,3 +197,43 @@ def dynamic_resources_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
     if found is None or found.failure not in (Failure.FAILED, Failure.UNSUPPORTED):
         return [MEANINGS[reason].text]
     return [found.text if found.failure is Failure.FAILED else f"Slackwater: {found.text}"]
+
+
+#: The API's limit of alternatives in a request. A request scores this number for its first alternative, and one less for each
+#: later one.
+_MOST_ALTERNATIVES: Final = 8
+
+
+def alternatives_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
+    return any(request.alternatives for claim in claims_of(snapshot, kind) for request in claim.spec.requests)
+
+
+def score_dynamic_resources(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
+    if not snapshot.facts.kubernetes.follows(Rule.DEVICES_SCORED) or not alternatives_differ(snapshot, kind):
+        return np.zeros(len(rows), np.int64)
+    return by_the_highest(np.array([_score(snapshot, kind, Row(row)) for row in rows.tolist()], np.int64))
+
+
+def _score(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> int:
+    """The raw score of a feasible row. As in kube-scheduler, only pods with a claim that may still have to be allocated get a
+    score above 0."""
+    specs, _ = specs_on(snapshot, kind, row)
+    if not specs and not backed_resources(snapshot.devices, kind.asks.container_devices):
+        return 0
+    found = Allocator.of(snapshot).allocations(snapshot.facts, row, specs)
+    if isinstance(found, Unallocatable):
+        return 0
+    allocations = iter(found)
+    claims = claims_of(snapshot, kind)
+    return sum(_score_claim(claim.spec, claim.allocation or next(allocations)) for claim in claims)
+
+
+def _score_claim(spec: ClaimSpec, allocation: Allocation) -> int:
+    given = {each.request for each in allocation.devices}
+    return sum(
+        _MOST_ALTERNATIVES - at
+        for request in spec.requests
+        if request.alternatives
+        for at, ask in enumerate(request.asks)
+        if f"{request.name}/{ask.name}" in given
+    )
