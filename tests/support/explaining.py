@@ -14,18 +14,16 @@ from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.remedies import (
-    BudgetEdit,
-    BudgetsLeave,
+from slackwater.explain.explain_input import (
+    BudgetsEdit,
     Change,
+    ExplainInput,
     GroupEdit,
     NewNode,
     NodeEdit,
     PodEdit,
     PodLeaves,
-    ScaleDownEdit,
-    ScaleUpEdit,
+    PolicyEdit,
 )
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, PodUid, UnixTime
@@ -135,13 +133,8 @@ def _changed(told: StatusSources, change: Change) -> StatusSources:  # noqa: PLR
             return replace(
                 told, groups=tuple(edit_group(group) if group.name == group_name else group for group in told.groups)
             )
-        case BudgetEdit(name=budget_name, edit=edit_budget):
-            budgets = tuple(edit_budget(each) if each.name == budget_name else each for each in told.budgets or ())
-            return replace(told, budgets=budgets)
-        case BudgetsLeave(budgets=gone):
-            left = tuple(each for each in told.budgets or () if (each.namespace, each.name) not in gone)
-            return replace(told, budgets=left)
-        case ScaleDownEdit(edit=edit_shrink):
-            return replace(told, scale_down=edit_shrink(told.scale_down))
-        case ScaleUpEdit(edit=edit_growth):
-            return replace(told, scale_up=edit_growth(told.scale_up))
+        case BudgetsEdit(edit=edit_budget):
+            edited = (edit_budget(each) for each in told.budgets or ())
+            return replace(told, budgets=tuple(each for each in edited if each is not None))
+        case PolicyEdit(scale_up=edit_growth, scale_down=edit_shrink):
+            return replace(told, scale_up=edit_growth(told.scale_up), scale_down=edit_shrink(told.scale_down))

@@ -11,10 +11,10 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Quota, SkipReason
 from slackwater.explain import nodes, pods
+from slackwater.explain.explain_input import Change
 from slackwater.explain.findings import remedy
 from slackwater.explain.nodes import explain_node
 from slackwater.explain.pods import explain_pod
-from slackwater.explain.remedies import Change
 from slackwater.explain.search import Solution
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import NodeName

@@ -3,8 +3,7 @@
 - `Explanation`: the answer, made of `Finding`, `Remedy`, `MinimalSet` and `GroupVerdict`.
 - `Obstacle`: what keeps a pod off a node, or a node from being removed, with changes that might help.
 - `PodQuery`: the pod for which a node is sought, and the cluster.
-- `of_reason`, `of_wait_reason`, `of_unremovable_reason`: make the finding for a code. `remedy`: makes a remedy of
-  changes.
+- `of_reason`: makes the finding for a reason. `remedy`: makes a remedy of changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,8 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, structs
 
-from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.remedies import Change, PodEdit
+from slackwater.explain.explain_input import Change, ExplainInput, PodEdit
 from slackwater.model.history import HistoryLine
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.json_answer import JsonAnswer, written
@@ -110,18 +108,13 @@ class Explanation(JsonAnswer, frozen=True, kw_only=True):
     history: Annotated[tuple[HistoryLine, ...], Meta(description="What happened last, see /history. Left out if empty.")] = ()
 
 
-def of_reason(reason: Reason, **more: Any) -> Finding:
-    """The finding for a verdict."""
-    meaning = MEANINGS[reason]
-    return Finding(code=meaning.label, plugin=meaning.plugin, text=meaning.text, **more)
-
-
-def of_unremovable_reason(unremovable_reason: UnremovableReason, **more: Any) -> Finding:
-    return Finding(code=str(unremovable_reason), text=UNREMOVABLE_TEXTS[unremovable_reason], **more)
-
-
-def of_wait_reason(wait_reason: WaitReason, **more: Any) -> Finding:
-    return Finding(code=str(wait_reason), text=WAIT_TEXTS[wait_reason], **more)
+def of_reason(reason: Reason | WaitReason | UnremovableReason, **more: Any) -> Finding:
+    """The finding for a reason of any of the three closed lists."""
+    if isinstance(reason, Reason):
+        meaning = MEANINGS[reason]
+        return Finding(code=meaning.label, plugin=meaning.plugin, text=meaning.text, **more)
+    text = WAIT_TEXTS[reason] if isinstance(reason, WaitReason) else UNREMOVABLE_TEXTS[reason]
+    return Finding(code=str(reason), text=text, **more)
 
 
 def remedy(*changes: Change) -> Remedy:

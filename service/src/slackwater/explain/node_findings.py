@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
+from slackwater.explain.explain_input import Change, NodeEdit
 from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery, of_reason
-from slackwater.explain.remedies import Change, NodeEdit
 from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
@@ -82,14 +82,12 @@ def n_taints(asked: PodQuery) -> Int64:
     """The number of obstacles by taints on each row, shape (n_rows,). The taint of a cordon is not counted, because the cordon
     itself is an obstacle."""
     facts = asked.snapshot.facts
-    of_set = np.array([_n_obstacles(_untolerated(asked, taints)) for taints in facts.taint_sets], np.int64)
-    counted: Int64 = of_set[facts.taints[: facts.n_rows]]
+    of_set = []
+    for taints in (_untolerated(asked, taints) for taints in facts.taint_sets):
+        passing = {taint.key for taint in taints if is_transient(taint.key)}
+        of_set.append(len(passing - {UNSCHEDULABLE}) + sum(taint.key not in passing for taint in taints))
+    counted: Int64 = np.array(of_set, np.int64)[facts.taints[: facts.n_rows]]
     return counted
-
-
-def _n_obstacles(taints: list[Taint]) -> int:
-    passing = {taint.key for taint in taints if is_transient(taint.key)}
-    return len(passing - {UNSCHEDULABLE}) + sum(taint.key not in passing for taint in taints)
 
 
 def taint_findings(asked: PodQuery, rows: Rows) -> list[Finding]:

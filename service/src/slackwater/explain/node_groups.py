@@ -14,7 +14,6 @@ from msgspec import structs
 from slackwater.controllers.scaleup.groups import (
     Budget,
     GrowableGroup,
-    Quota,
     SkipReason,
     add_nodes,
     amount_of,
@@ -24,13 +23,13 @@ from slackwater.controllers.scaleup.groups import (
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.explain import obstacles
-from slackwater.explain.explain_input import ExplainInput, after
-from slackwater.explain.findings import Explanation, Finding, GroupVerdict, PodQuery, Remedy, of_wait_reason, remedy
-from slackwater.explain.remedies import Change, GroupEdit, NewNode, ScaleUpEdit
+from slackwater.explain.explain_input import Change, ExplainInput, GroupEdit, NewNode, PolicyEdit, after
+from slackwater.explain.findings import Explanation, Finding, GroupVerdict, PodQuery, Remedy, of_reason, remedy
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason, WaitReason
 
 _NEW: Final = 2_000_000
@@ -49,25 +48,23 @@ def group_verdicts(explain_input: ExplainInput, pod: Pod) -> list[GroupVerdict]:
 
 def skip_reasons(explain_input: ExplainInput, name: GroupName) -> Iterator[Finding]:
     """The finding that keeps the group from growing for any pod; none if it may grow."""
-    group = explain_input.groups[name]
-    skip_reason = group.skip_reason or _limit(explain_input, name)
-    if skip_reason is None and group.template is None:
+    skip_reason = _skip_reason(explain_input, name)
+    if skip_reason is None and explain_input.groups[name].template is None:
         skip_reason = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
     if skip_reason is not None:
-        yield of_wait_reason(WaitReason(skip_reason.kind), detail=skip_reason.text, objects=(f"group {name}",))
+        yield of_reason(WaitReason(skip_reason.kind), detail=skip_reason.text, objects=(f"group {name}",))
 
 
-def _limit(explain_input: ExplainInput, name: GroupName) -> SkipReason | None:
-    groups = list(explain_input.groups.values())
-    budget = _budget(explain_input, groups)
-    return budget.skip_reason(list(explain_input.groups).index(name))
+def _skip_reason(explain_input: ExplainInput, name: GroupName) -> SkipReason | None:
+    """Why a plan passes the group over: the group's own reason, or a limit of the group, a quota or the cluster."""
+    groups, policy = list(explain_input.groups.values()), explain_input.scale_up
+    budget = Budget.of(groups, nodes=_nodes(explain_input), quotas=policy.quotas, max_nodes=policy.max_nodes_per_scale_up)
+    return explain_input.groups[name].skip_reason or budget.skip_reason(list(explain_input.groups).index(name))
 
 
-def _budget(explain_input: ExplainInput, groups: Sequence[GrowableGroup]) -> Budget:
+def _nodes(explain_input: ExplainInput) -> list[Node]:
     facts = explain_input.snapshot.facts
-    nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
-    policy = explain_input.scale_up
-    return Budget.of(groups, nodes=nodes, quotas=policy.quotas, max_nodes=policy.max_nodes_per_scale_up)
+    return [node for row, node in enumerate(facts.nodes) if facts.live[row]]
 
 
 def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[Finding]:
@@ -86,11 +83,10 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
         if reason is Reason.OK:
             return []
         found = obstacles.of_rows(asked, reason, np.array([row]))
-        return [structs.replace(each, closest=None, detail=_and(each.detail, template.broken_promise)) for each in found]
-
-
-def _and(detail: str, more: str) -> str:
-    return "; ".join(filter(None, (detail, more)))
+        return [
+            structs.replace(each, closest=None, detail="; ".join(filter(None, (each.detail, template.broken_promise))))
+            for each in found
+        ]
 
 
 def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:
@@ -99,10 +95,8 @@ def on_its_way(explain_input: ExplainInput, pod: Pod) -> list[Finding]:
     if not explain_input.groups:
         return []
     plan = _planned(explain_input, Demand(counted=(pod,)))
-    coming = [of_wait_reason(WaitReason.COMING, objects=(f"node {name}",)) for _, name in plan.schedulable]
-    grows = [
-        of_wait_reason(WaitReason.GROWS, objects=(f"group {scale_up.group}",)) for scale_up in plan.scale_ups if scale_up.pods
-    ]
+    coming = [of_reason(WaitReason.COMING, objects=(f"node {name}",)) for _, name in plan.schedulable]
+    grows = [of_reason(WaitReason.GROWS, objects=(f"group {scale_up.group}",)) for scale_up in plan.scale_ups if scale_up.pods]
     return [*coming, *grows]
 
 
@@ -119,9 +113,9 @@ def growing_changes(explain_input: ExplainInput, pod: Pod) -> Iterator[Change]:
 def group_changes(explain_input: ExplainInput, name: GroupName) -> Iterator[Change]:
     """Changes that remove the group's skip reason; if it has none, the change that adds one node."""
     group = explain_input.groups[name]
-    skip_reason = group.skip_reason or _limit(explain_input, name)
     if group.template is None:
         return
+    skip_reason = _skip_reason(explain_input, name)
     if skip_reason is None:
         yield NewNode(words=f"add a node of group {name}", group=name)
     elif skip_reason.kind == "switched-off":
@@ -146,33 +140,24 @@ def _larger(group: GrowableGroup) -> Change:
 def _quotas(explain_input: ExplainInput, group: GrowableGroup) -> Iterator[Change]:
     """The change that raises all quotas that one more node would exceed; nothing if it would exceed none."""
     assert group.template is not None
-    new = group.template.node
-    facts = explain_input.snapshot.facts
-    nodes = [node for row, node in enumerate(facts.nodes) if facts.live[row]]
-    raised: list[tuple[Quota, dict[str, int]]] = []
+    new, nodes = group.template.node, _nodes(explain_input)
+    raised: dict[str, dict[str, int]] = {}
+    words: list[str] = []
     for quota in explain_input.scale_up.quotas:
-        if not counts_for(quota, new):
-            continue
-        counted = [node for node in nodes if counts_for(quota, node)]
-        needs = {name: sum(amount_of(node, name) for node in (*counted, new)) for name in quota.limits}
+        counted = [node for node in (*nodes, new) if counts_for(quota, node)]
+        needs = {name: sum(amount_of(node, name) for node in counted) for name in quota.limits}
         lacking = {name: amount for name, amount in needs.items() if amount > quota.limits[name]}
-        if lacking:
-            raised.append((quota, lacking))
+        if lacking and counts_for(quota, new):
+            raised[quota.name] = {**quota.limits, **lacking}
+            each = (f"raise quota {quota.name} of {name} from {quota.limits[name]} to {lacking[name]}" for name in lacking)
+            words.append(", ".join(each))
+
+    def edit(policy: ScaleUpPolicy) -> ScaleUpPolicy:
+        quotas = (replace(quota, limits=raised.get(quota.name, quota.limits)) for quota in policy.quotas)
+        return replace(policy, quotas=tuple(quotas))
+
     if raised:
-        yield ScaleUpEdit(words="; ".join(_quota_words(quota, lacking) for quota, lacking in raised), edit=_raising(raised))
-
-
-def _quota_words(quota: Quota, lacking: dict[str, int]) -> str:
-    return ", ".join(
-        f"raise quota {quota.name} of {name} from {quota.limits[name]} to {amount}" for name, amount in lacking.items()
-    )
-
-
-def _raising(raised: list[tuple[Quota, dict[str, int]]]) -> Any:
-    new = {quota.name: {**quota.limits, **lacking} for quota, lacking in raised}
-    return lambda policy: replace(
-        policy, quotas=tuple(replace(quota, limits=new.get(quota.name, quota.limits)) for quota in policy.quotas)
-    )
+        yield PolicyEdit(words="; ".join(words), scale_up=edit)
 
 
 def grows_for(explain_input: ExplainInput, pod: Pod, change: Change) -> bool:
@@ -208,11 +193,11 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     plan = _planned(explain_input, demand)
     grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
     if grows:
-        found.append(of_wait_reason(WaitReason.GROWS, detail=f"{grows} nodes", objects=(f"group {name}",)))
+        found.append(of_reason(WaitReason.GROWS, detail=f"{grows} nodes", objects=(f"group {name}",)))
     helpless = [pod for unhelpable in plan.unhelpable for pod in unhelpable.pods]
     found += _refused(explain_input, name, waiting)
     if not helpless and not grows:
-        found.append(of_wait_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
+        found.append(of_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
     remedies = [] if not helpless or grows else _growth_remedies(explain_input, name, Demand(counted=tuple(helpless)))
     pending = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
     return Explanation(

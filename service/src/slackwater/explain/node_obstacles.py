@@ -7,15 +7,24 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from msgspec import structs
 
 from slackwater.controllers.scaledown.eligibility import EligibilityInput, healthy_nodes
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
-from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import MOST_OBJECTS, Obstacle, of_unremovable_reason
-from slackwater.explain.remedies import BudgetEdit, BudgetsLeave, Change, GroupEdit, NodeEdit, PodEdit, PodLeaves, ScaleDownEdit
+from slackwater.explain.explain_input import (
+    BudgetsEdit,
+    Change,
+    ExplainInput,
+    GroupEdit,
+    NodeEdit,
+    PodEdit,
+    PodLeaves,
+    PolicyEdit,
+)
+from slackwater.explain.findings import MOST_OBJECTS, Obstacle, of_reason
 from slackwater.explain.resource_findings import quantity
 from slackwater.fit.drainability import RuleFacts, judge
 from slackwater.model.ids import Row
@@ -38,7 +47,7 @@ def obstacle(
 ) -> Obstacle:
     """The obstacle for a rule that forbids the removal, by its reason and detail; with the changes that might help."""
     objects = [f"node {candidate.node.name}"] + ([f"group {candidate.group}"] if candidate.group is not None else [])
-    finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
+    finding = of_reason(unremovable_reason, nodes=1, objects=tuple(objects), detail=detail)
     if candidate.group is None:
         return Obstacle(finding)
     return Obstacle(finding, tuple(_changes(explain_input, candidate, row, candidate.group, unremovable_reason)))
@@ -54,17 +63,15 @@ def _changes(
     match unremovable_reason:
         case UnremovableReason.DISABLED_FOR_GROUP:
             words = f"let nodes of group {group} be removed (scaleDown.enabled)"
-            yield ScaleDownEdit(
-                words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, enabled=True))
-            )
+            yield PolicyEdit(words=words, scale_down=_of_group(group, enabled=True))
         case UnremovableReason.DISABLED_ANNOTATION:
             words = f"remove annotation {candidate.node.keep} from node {candidate.node.name}"
             yield NodeEdit(words=words, node=candidate.node.name, edit=lambda node: structs.replace(node, keep=""))
         case UnremovableReason.UNREADY_DISABLED:
             words = "let nodes that are not ready be removed (scaleDown.unreadyEnabled)"
-            yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, unready_enabled=True))
+            yield PolicyEdit(words=words, scale_down=lambda policy: replace(policy, unready_enabled=True))
         case UnremovableReason.NOT_UNDERUTILIZED:
-            yield from _threshold(candidate, group)
+            yield _threshold(candidate, group)
         case UnremovableReason.GROUP_MIN_SIZE:
             yield _smaller(explain_input, group)
         case UnremovableReason.CLUSTER_MINIMUM:
@@ -73,22 +80,25 @@ def _changes(
             return
 
 
-def _of_group(policy: ScaleDownPolicy, group: GroupName, change: Callable[[GroupPolicy], GroupPolicy]) -> ScaleDownPolicy:
-    return replace(policy, groups={**policy.groups, group: change(policy.groups.get(group, GroupPolicy()))})
+def _of_group(group: GroupName, **changes: Any) -> Callable[[ScaleDownPolicy], ScaleDownPolicy]:
+    """An edit that changes fields of a group's own policy."""
+
+    def edit(policy: ScaleDownPolicy) -> ScaleDownPolicy:
+        own = replace(policy.groups.get(group, GroupPolicy()), **changes)
+        return replace(policy, groups={**policy.groups, group: own})
+
+    return edit
 
 
-def _threshold(candidate: EligibilityInput, group: GroupName) -> Iterator[Change]:
+def _threshold(candidate: EligibilityInput, group: GroupName) -> Change:
     assert candidate.rules is not None
     share = math.ceil(candidate.utilization.share * _FINE) / _FINE
     if candidate.utilization.of_gpu:
         before = candidate.rules.gpu_utilization_threshold
         words = f"raise scaleDown.gpuUtilizationThreshold from {before:g} to {share:g}"
-        yield ScaleDownEdit(words=words, edit=lambda policy: replace(policy, gpu_utilization_threshold=share))
-    else:
-        words = f"raise the utilization threshold of group {group} from {candidate.rules.utilization_threshold:g} to {share:g}"
-        yield ScaleDownEdit(
-            words=words, edit=lambda policy: _of_group(policy, group, lambda own: replace(own, utilization_threshold=share))
-        )
+        return PolicyEdit(words=words, scale_down=lambda policy: replace(policy, gpu_utilization_threshold=share))
+    words = f"raise the utilization threshold of group {group} from {candidate.rules.utilization_threshold:g} to {share:g}"
+    return PolicyEdit(words=words, scale_down=_of_group(group, utilization_threshold=share))
 
 
 def _smaller(explain_input: ExplainInput, group: GroupName) -> Change:
@@ -120,7 +130,7 @@ def _less(explain_input: ExplainInput, row: Row) -> Change:
         if was != now
     ]
     words = f"lower the cluster's minimum of {' and of '.join(changed)}"
-    return ScaleDownEdit(words=words, edit=lambda policy: replace(policy, minimum=after))
+    return PolicyEdit(words=words, scale_down=lambda policy: replace(policy, minimum=after))
 
 
 def blocked(explain_input: ExplainInput, row: Row, facts: RuleFacts) -> list[Obstacle]:
@@ -147,15 +157,18 @@ def _of_several(keys: tuple[tuple[str, str], ...], pods: list[Pod]) -> Obstacle:
     deletes all budgets but one."""
     names = [f"PodDisruptionBudget {namespace}/{name}" for namespace, name in keys]
     objects = (*names, *(f"pod {pod.key}" for pod in pods))
-    finding = of_unremovable_reason(
-        UnremovableReason.MULTIPLE_PDBS, nodes=1, objects=objects[:MOST_OBJECTS], detail=", ".join(names)
-    )
+    finding = of_reason(UnremovableReason.MULTIPLE_PDBS, nodes=1, objects=objects[:MOST_OBJECTS], detail=", ".join(names))
     changes = []
     for kept in range(len(keys)):
         others = [at for at in range(len(keys)) if at != kept]
         words = f"delete {' and '.join(names[at] for at in others)}"
-        changes.append(BudgetsLeave(words=words, budgets=frozenset(keys[at] for at in others)))
+        gone = frozenset(keys[at] for at in others)
+        changes.append(BudgetsEdit(words=words, edit=partial(_deleted, gone)))
     return Obstacle(finding, tuple(changes))
+
+
+def _deleted(gone: frozenset[tuple[str, str]], budget: DisruptionBudget) -> DisruptionBudget | None:
+    return None if (budget.namespace, budget.name) in gone else budget
 
 
 def _of_pod(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Obstacle:
@@ -165,27 +178,25 @@ def _of_pod(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason:
         objects.append(f"{owner.kind} {pod.key.namespace}/{owner.name}")
     if unremovable_reason is UnremovableReason.LOCAL_STORAGE:
         objects += [f"volume {name}" for name in pod.eviction_facts.local_volumes]
-    finding = of_unremovable_reason(unremovable_reason, nodes=1, objects=tuple(objects[:MOST_OBJECTS]))
+    finding = of_reason(unremovable_reason, nodes=1, objects=tuple(objects[:MOST_OBJECTS]))
     return Obstacle(finding, tuple(_of_rule(explain_input, pod, row, unremovable_reason)))
 
 
 def _of_rule(explain_input: ExplainInput, pod: Pod, row: Row, unremovable_reason: UnremovableReason) -> Iterator[Change]:
     if unremovable_reason is UnremovableReason.MACHINE_CANNOT_MIGRATE and pod.vertical is not None:
-        yield PodEdit(words=f"let the virtual machine of pod {pod.key} migrate", pod=pod, row=row, edit=_migratable)
+        words = f"let the virtual machine of pod {pod.key} migrate"
+        yield PodEdit(words=words, pod=pod, row=row, edit=_migratable)
     if unremovable_reason is UnremovableReason.DO_NOT_DISRUPT:
         words = f"remove annotation {DO_NOT_DISRUPT} from pod {pod.key}"
-        yield PodEdit(words=words, pod=pod, row=row, edit=_unprotected)
-    yield PodEdit(words=f"annotate pod {pod.key} with {SAFE_TO_EVICT}: true", pod=pod, row=row, edit=_safe)
+        yield PodEdit(words=words, pod=pod, row=row, edit=_annotated(do_not_disrupt=0.0))
+    words = f"annotate pod {pod.key} with {SAFE_TO_EVICT}: true"
+    yield PodEdit(words=words, pod=pod, row=row, edit=_annotated(safe_to_evict="true"))
     name = explain_input.snapshot.facts.nodes[row].name
     yield PodLeaves(words=f"delete pod {pod.key} from node {name}", pod=pod, row=row)
 
 
-def _safe(pod: Pod) -> Pod:
-    return structs.replace(pod, eviction_facts=replace(pod.eviction_facts, safe_to_evict="true"))
-
-
-def _unprotected(pod: Pod) -> Pod:
-    return structs.replace(pod, eviction_facts=replace(pod.eviction_facts, do_not_disrupt=0.0))
+def _annotated(**facts: Any) -> Callable[[Pod], Pod]:
+    return lambda pod: structs.replace(pod, eviction_facts=replace(pod.eviction_facts, **facts))
 
 
 def _migratable(pod: Pod) -> Pod:
@@ -201,22 +212,19 @@ def _of_budget(explain_input: ExplainInput, key: tuple[str, str], pods: list[Pod
         if p.eviction_facts.owner is not None
     )
     objects = (f"PodDisruptionBudget {namespace}/{name}", *(f"pod {pod.key}" for pod in pods))
-    finding = of_unremovable_reason(
+    more = 1 - budget.disruptions_allowed
+    finding = of_reason(
         UnremovableReason.NOT_ENOUGH_PDB,
         nodes=1,
         objects=objects[:MOST_OBJECTS],
         detail=f"it allows {budget.disruptions_allowed} disruptions",
-        short={"disruptions": 1 - budget.disruptions_allowed},
+        short={"disruptions": more},
     )
-    more = 1 - budget.disruptions_allowed
     who = f" of {', '.join(owners)}" if owners else ""
-    words = f"{_replicas(more)}{who}, so that PodDisruptionBudget {namespace}/{name} allows a disruption"
-    return Obstacle(finding, (BudgetEdit(words=words, namespace=namespace, name=name, edit=_one_allowed),))
+    replicas = "one more ready replica" if more == 1 else f"{more} more ready replicas"
+    words = f"{replicas}{who}, so that PodDisruptionBudget {namespace}/{name} allows a disruption"
 
+    def edit(budget: DisruptionBudget) -> DisruptionBudget:
+        return structs.replace(budget, disruptions_allowed=1) if (budget.namespace, budget.name) == key else budget
 
-def _replicas(more: int) -> str:
-    return "one more ready replica" if more == 1 else f"{more} more ready replicas"
-
-
-def _one_allowed(budget: DisruptionBudget) -> DisruptionBudget:
-    return structs.replace(budget, disruptions_allowed=1)
+    return Obstacle(finding, (BudgetsEdit(words=words, edit=edit),))

@@ -24,13 +24,11 @@ from slackwater.controllers.scaledown.policy import GroupRules, rules_of
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.explain import node_obstacles
-from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import Explanation, Finding, Obstacle, PodQuery, of_unremovable_reason, of_wait_reason, remedy
-from slackwater.explain.obstacles import on_row
-from slackwater.explain.pods import nearest
-from slackwater.explain.remedies import Change
+from slackwater.explain.explain_input import Change, ExplainInput
+from slackwater.explain.findings import Explanation, Finding, Obstacle, PodQuery, of_reason, remedy
+from slackwater.explain.obstacles import why_nowhere
+from slackwater.explain.pods import nearest_changes
 from slackwater.explain.search import Goal, Solution, minimal_set, single_changes
-from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.assumed_claims import take_off
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
@@ -38,7 +36,6 @@ from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import UnremovableReason, WaitReason
-from slackwater.snapshot.running_pods import RunningPod
 
 _MOST_REMEDIES: Final = 10
 _MOST_MOVES: Final = 250
@@ -70,13 +67,15 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
         raise KeyError(name)
     title, facts = f"node {name}", _facts(explain_input, row, word)
     if word.begun is not None:
-        begun = of_unremovable_reason(UnremovableReason.BEING_DELETED, objects=(f"node {name}",), detail=word.begun)
+        begun = of_reason(UnremovableReason.BEING_DELETED, objects=(f"node {name}",), detail=word.begun)
         return Explanation(object=title, state="leaving", reasons=(begun,), facts=facts)
     found = unremovable_reasons(explain_input, row)
     waits = [*_waits(explain_input, row, word)]
     if not found:
-        removable = of_wait_reason(WaitReason.REMOVABLE, nodes=1)
-        facts |= {"moves": _moves(explain_input, row)}
+        removable = of_reason(WaitReason.REMOVABLE, nodes=1)
+        evacuated, nodes = _evacuated(explain_input, row), explain_input.snapshot.facts.nodes
+        moves = evacuated.moves[:_MOST_MOVES] if isinstance(evacuated, Evacuated) else ()
+        facts |= {"moves": [{"pod": str(move.pod.key), "node": nodes[move.to].name} for move in moves]}
         return Explanation(object=title, state="removable", reasons=(*waits, removable), facts=facts)
     helping, minimal = what_helps(explain_input, name, row)
     return Explanation(
@@ -91,8 +90,8 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
 
 def what_helps(explain_input: ExplainInput, name: NodeName, row: Row) -> tuple[list[tuple[Change, ...]], Solution | None]:
     """Sets of changes of which each lets the node go, and the minimal set, if one was found."""
-    goal = Goal(
-        reached=lambda then: is_removable(then, row),
+    goal = Goal(  # timers aside, and as if no other node were removed
+        reached=lambda then: not _of_the_node(then, row) and isinstance(_evacuated(then, row), Evacuated),
         obstacles=lambda then: unremovable_reasons(then, row),
         where=f"node {name}",
     )
@@ -104,19 +103,11 @@ def what_helps(explain_input: ExplainInput, name: NodeName, row: Row) -> tuple[l
 
 def _waits(explain_input: ExplainInput, row: Row, word: NodeContext) -> Iterator[Finding]:
     """Findings that end by themselves, such as timers and pods that are about to complete."""
-    yield from (of_unremovable_reason(unremovable_reason, nodes=1, detail=detail) for unremovable_reason, detail in word.waits)
+    yield from (of_reason(unremovable_reason, nodes=1, detail=detail) for unremovable_reason, detail in word.waits)
     evacuated = _evacuated(explain_input, row)
     if isinstance(evacuated, Evacuated) and evacuated.awaited:
         awaited = tuple(f"pod {pod.key}" for pod in evacuated.awaited)
-        yield of_unremovable_reason(UnremovableReason.AWAITS_COMPLETION, nodes=1, objects=awaited)
-
-
-def _moves(explain_input: ExplainInput, row: Row) -> list[dict[str, str]]:
-    """The node to which each pod would move if this node were removed now, as JSON values; at most `_MOST_MOVES`."""
-    evacuated = _evacuated(explain_input, row)
-    moves = evacuated.moves if isinstance(evacuated, Evacuated) else ()
-    nodes = explain_input.snapshot.facts.nodes
-    return [{"pod": str(move.pod.key), "node": nodes[move.to].name} for move in moves[:_MOST_MOVES]]
+        yield of_reason(UnremovableReason.AWAITS_COMPLETION, nodes=1, objects=awaited)
 
 
 def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str, Any]:
@@ -141,11 +132,6 @@ def _rules(explain_input: ExplainInput, group: GroupName) -> GroupRules:
 
 
 # --- may it go? -----------------------------------------------------------------------------------------------------------
-
-
-def is_removable(explain_input: ExplainInput, row: Row) -> bool:
-    """Could the node be removed now, timers aside, if no other node were removed?"""
-    return not _of_the_node(explain_input, row) and isinstance(_evacuated(explain_input, row), Evacuated)
 
 
 def unremovable_reasons(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
@@ -178,21 +164,18 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
     )
     words = [word for rule in RULES if rule is not recently_unremovable and (word := rule(candidate)) is not None]
     if group is not None:
-        minima = RemainingMinima(_planning_input(explain_input), ScaleDownState(), explain_input.scale_down.minimum)
+        planning_input = PlanningInput(
+            snapshot=explain_input.snapshot,
+            running_pods=explain_input.running_pods,
+            groups={name: each.group for name, each in explain_input.groups.items()},
+            group_of=explain_input.group_of,
+            budgets=explain_input.budgets,
+            replicas=explain_input.replicas,
+        )
+        minima = RemainingMinima(planning_input, ScaleDownState(), explain_input.scale_down.minimum)
         refusal = minima.refusal(row, group, explain_input.groups[group].group.min_size)
         words += [] if refusal is None else [refusal]
     return [node_obstacles.obstacle(explain_input, candidate, row, *word) for word in words]
-
-
-def _planning_input(explain_input: ExplainInput) -> PlanningInput:
-    return PlanningInput(
-        snapshot=explain_input.snapshot,
-        running_pods=explain_input.running_pods,
-        groups={name: group.group for name, group in explain_input.groups.items()},
-        group_of=explain_input.group_of,
-        budgets=explain_input.budgets,
-        replicas=explain_input.replicas,
-    )
 
 
 def _drain_facts(explain_input: ExplainInput) -> RuleFacts:
@@ -220,24 +203,15 @@ def _evacuated(explain_input: ExplainInput, row: Row, *, begun: bool = False) ->
 
 def _unplaced_pods(explain_input: ExplainInput, row: Row, kept: NotEvacuated) -> list[Obstacle]:
     """The obstacle that a pod finds no place: why no other node takes it, and changes after which one of the nearest would."""
-    running_pod = next(running_pod for running_pod in explain_input.running_pods.on(row) if running_pod.pod.uid == kept.pod.uid)
-    snapshot = explain_input.snapshot
+    running_pod, snapshot = explain_input.running_pod(row, kept.pod.uid), explain_input.snapshot
+    assert running_pod is not None
     with snapshot.fork():
         take_off(snapshot, running_pod.kind, row, running_pod.pod.uid)
         snapshot.close(row)
         asked = PodQuery(explain_input.edited(kept.pod.uid, None), kept.pod, at=row)
-        why = why_nowhere(asked)
-        changes = [
-            change
-            for near in nearest(asked, but=row)
-            if len(against := on_row(asked, near)) == 1
-            for change in against[0].changes
-        ]
-    return [Obstacle(_no_place(kept, running_pod, why), tuple(changes))]
-
-
-def _no_place(kept: NotEvacuated, running_pod: RunningPod, why: Sequence[Finding]) -> Finding:
-    words = ", ".join(f"{finding.nodes} {finding.detail or finding.text}" for finding in why[:3])
-    base = of_unremovable_reason(UnremovableReason.NO_PLACE, nodes=1, objects=(f"pod {running_pod.pod.key}",), detail=words)
-    short = why[0] if len(why) == 1 else None
-    return base if short is None else structs.replace(base, resource=short.resource, short=short.short)
+        why, changes = why_nowhere(asked), nearest_changes(asked, row)
+    detail = ", ".join(f"{finding.nodes} {finding.detail or finding.text}" for finding in why[:3])
+    found = of_reason(UnremovableReason.NO_PLACE, nodes=1, objects=(f"pod {running_pod.pod.key}",), detail=detail)
+    if len(why) == 1:
+        found = structs.replace(found, resource=why[0].resource, short=why[0].short)
+    return [Obstacle(found, tuple(changes))]

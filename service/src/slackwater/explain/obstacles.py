@@ -1,5 +1,6 @@
 """Finds what keeps a pod off nodes, rule by rule, with amounts and objects; and the changes that might remove each obstacle.
 
+    why_nowhere(asked)                    # for all nodes: each counts for the first rule that rejects it
     of_rows(asked, reason, rows)          # the findings of one verdict on many rows
     on_row(asked, row)                    # all obstacles on one row, each with changes to try
 
@@ -7,18 +8,18 @@ kube-scheduler stops at the first rule that rejects a node; `on_row` applies the
 one (a second pod at the same port), so the search calls `on_row` again after each change.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from slackwater.explain import node_findings, pod_findings, resource_findings
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
-from slackwater.fit.feasible_nodes import judged_apart, refused
+from slackwater.fit.feasible_nodes import feasible, judged_apart, refused
 from slackwater.fit.plugins import Refusal
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
-from slackwater.model.reasons import Reason
+from slackwater.model.reasons import Reason, WaitReason
 from slackwater.snapshot.node_facts import FIRST_RESOURCES, PODS
 
 _ROOM = frozenset({Reason.RESOURCES_SHORT, Reason.RESOURCES_ABOVE_NODE})
@@ -62,7 +63,8 @@ def on_row(asked: PodQuery, row: Row) -> list[Obstacle]:
     """All obstacles that keep the pod off the row's node, in the order of the rules; empty if the pod fits."""
     refusal = refused(asked.snapshot, asked.numbered)
     if refusal is not None:
-        return [Obstacle(of_refusal(asked, refusal), pod_findings.of_refusal(asked, refusal))]
+        edits = (asked.without_node_affinity(),) if refusal.reason is Reason.AFFINITY_CONFLICT else ()
+        return [Obstacle(of_refusal(asked, refusal), edits)]
     rows: Rows = np.array([row], np.intp)
     found: list[Obstacle] = []
     for codes in judged_apart(asked.snapshot, asked.kind).values():
@@ -72,18 +74,17 @@ def on_row(asked: PodQuery, row: Row) -> list[Obstacle]:
     return found
 
 
-def _obstacles(asked: PodQuery, row: Row, rows: Rows, reason: Reason) -> Iterator[Obstacle] | list[Obstacle]:
-    if reason in _ROOM:
-        return resource_findings.short_obstacles(asked, row)
-    if reason in _LEDGER:
-        return resource_findings.ledger_obstacles(asked, row)
+def _obstacles(asked: PodQuery, row: Row, rows: Rows, reason: Reason) -> Iterable[Obstacle]:
     if reason is Reason.TAINT_NOT_TOLERATED:
         return node_findings.taint_obstacles(asked, row)
     if reason is Reason.NODE_UNSCHEDULABLE:
         return node_findings.cordon_obstacles(asked, row)
     if reason is Reason.NODE_AFFINITY:
         return node_findings.affinity_obstacles(asked, row)
-    return pod_findings.obstacles(asked, row, reason, of_rows(asked, reason, rows)[0])
+    found = of_rows(asked, reason, rows)
+    if reason in _ROOM | _LEDGER:  # holds end soon without a change, so the only changes are lower requests
+        return [Obstacle(each, resource_findings.enough(asked, row, each)) for each in found if each.resource]
+    return pod_findings.obstacles(asked, row, reason, found[0])
 
 
 def counts(asked: PodQuery) -> Int64:
@@ -95,7 +96,7 @@ def counts(asked: PodQuery) -> Int64:
     for name, codes in apart.items():
         against = (codes != 0).astype(np.int64)
         if name == "NodeResourcesFit":
-            against = resource_findings.n_short(asked)
+            against = np.sum([amounts > 0 for _, _, amounts in resource_findings.lacking(asked)], axis=0)
         elif name == "TaintToleration":
             against = node_findings.n_taints(asked)
         elif name == "Ledger" and "NodeResourcesFit" in apart:
@@ -115,3 +116,22 @@ def relative_shortage(asked: PodQuery) -> Int64:
         weight = 1_000 if resource == FIRST_RESOURCES[PODS] else 1_000_000
         far += np.minimum(np.maximum(lacking, 0) / total * weight, 1_000_000_000).astype(np.int64)
     return far
+
+
+def why_nowhere(asked: PodQuery, *, leave_out: Row | None = None) -> list[Finding]:
+    """The reasons for which nodes reject the pod, each with the number of nodes that a rule rejects for it before any other
+    rule. The most frequent reason comes first. Nodes that fit the pod, and the node of row `leave_out`, are not counted."""
+    snapshot = asked.snapshot
+    verdicts = feasible(snapshot, asked.kind)
+    live = np.flatnonzero(snapshot.facts.live[: snapshot.n_rows])
+    if leave_out is not None:
+        live = live[live != leave_out]
+    if not len(live):
+        return [of_reason(WaitReason.NO_NODES)] if leave_out is None else []
+    if verdicts.refusal is not None:
+        return [of_refusal(asked, verdicts.refusal)]
+    codes = verdicts.codes[live]
+    found = []
+    for code in np.unique(codes[codes != 0]).tolist():
+        found += of_rows(asked, Reason(code), live[codes == code])
+    return sorted(found, key=lambda finding: -finding.nodes)

@@ -1,5 +1,6 @@
 """Makes findings and obstacles that other pods, volumes, devices or the pod's own constraints cause, such as host ports,
-topology spread, pod affinity and volume claims."""
+topology spread, pod affinity and volume claims.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,17 +10,18 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from slackwater.explain.device_findings import devices_of
+from slackwater.explain.explain_input import Change, PodLeaves
 from slackwater.explain.findings import MOST_OBJECTS, Finding, Obstacle, PodQuery
-from slackwater.explain.remedies import Change, PodLeaves
-from slackwater.fit.plugins import Refusal
-from slackwater.fit.plugins.inter_pod_affinity import judge_inter_pod_affinity
+from slackwater.fit.devices.allocator import Allocator
+from slackwater.fit.devices.board import AskBoard, DeviceError, Layout, Usage
+from slackwater.fit.plugins.dynamic_resources import specs_on
 from slackwater.fit.plugins.pod_topology_spread import judge_pod_topology_spread
-from slackwater.model.columns import Rows
+from slackwater.model.devices import DeviceId
 from slackwater.model.ids import Row
-from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort, PodConstraints, PodTerm, SpreadConstraint
+from slackwater.model.pod_constraints import EVERY_ADDRESS, PodConstraints, SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPod
 
 #: The most rows of one topology value that are searched for pods that cause an obstacle, and the most such pods that get an
@@ -66,7 +68,9 @@ def _asked_for(asked: PodQuery, reason: Reason) -> Iterator[str]:
         case Reason.SPREAD_SKEW | Reason.SPREAD_LABEL_MISSING:
             yield from (f"topologySpreadConstraint {each.topology_key}" for each in asks.spread if each.hard)
         case Reason.POD_AFFINITY:
-            yield from (f"podAffinity {_term(term)}" for term in asks.affinity)
+            for term in asks.affinity:
+                said = ",".join(f"{r.key} {r.operator} {','.join(r.values)}".rstrip() for r in term.selector or ())
+                yield f"podAffinity {f'{term.topology_key} {said}'.rstrip()}"
         case Reason.NODE_NAME:
             yield f"node {asks.node_name}"
         case Reason.NODE_FEATURES:
@@ -77,18 +81,6 @@ def _asked_for(asked: PodQuery, reason: Reason) -> Iterator[str]:
             yield f"container {asked.pod.kind.missing_request}"
         case _:
             return
-
-
-def _term(term: PodTerm) -> str:
-    said = ",".join(f"{r.key} {r.operator} {','.join(r.values)}".rstrip() for r in term.selector or ())
-    return f"{term.topology_key} {said}".rstrip()
-
-
-def of_refusal(asked: PodQuery, refusal: Refusal) -> tuple[Change, ...]:
-    """Changes of the pod that might end a refusal by PreFilter."""
-    if refusal.reason is Reason.AFFINITY_CONFLICT:
-        return (asked.without_node_affinity(),)
-    return ()
 
 
 def obstacles(asked: PodQuery, row: Row, reason: Reason, finding: Finding) -> Iterator[Obstacle]:
@@ -133,15 +125,15 @@ def _spread(asked: PodQuery, row: Row, finding: Finding) -> Iterator[Obstacle]:
 def _violates(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> bool:
     """Is the constraint violated by itself? All others are made soft, because hard ones restrict which nodes are counted."""
     spread = tuple(each if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
-    return _rejects(asked, row, replace(asked.asks, spread=spread), spread=True)
+    return _rejects(asked, row, spread)
 
 
-def _rejects(asked: PodQuery, row: Row, asks: PodConstraints, *, spread: bool) -> bool:
+def _rejects(asked: PodQuery, row: Row, spread: tuple[SpreadConstraint, ...]) -> bool:
+    """Would the row be refused if the pod had these constraints?"""
     snapshot, pod = asked.snapshot, asked.pod
-    kind = snapshot.of(snapshot.kind_id(replace(pod.kind, pod_constraints=asks), pod.labels))
-    rows: Rows = np.array([row], np.intp)
-    judge = judge_pod_topology_spread if spread else judge_inter_pod_affinity
-    return bool(judge(snapshot, kind, rows)[0])
+    kind = replace(pod.kind, pod_constraints=replace(asked.asks, spread=spread))
+    numbered = snapshot.of(snapshot.kind_id(kind, pod.labels))
+    return bool(judge_pod_topology_spread(snapshot, numbered, np.array([row], np.intp))[0])
 
 
 def _loosen(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> Iterator[Change]:
@@ -149,7 +141,7 @@ def _loosen(asked: PodQuery, row: Row, constraint: SpreadConstraint) -> Iterator
     for skew in range(constraint.max_skew + 1, constraint.max_skew + 1 + _MOST_SKEW):
         wider = replace(constraint, max_skew=skew)
         alone = tuple(wider if each is constraint else replace(each, hard=False) for each in asked.asks.spread)
-        if not _rejects(asked, row, replace(asked.asks, spread=alone), spread=True):
+        if not _rejects(asked, row, alone):
             words = f"raise maxSkew of pod {pod} over {key} from {constraint.max_skew} to {skew}"
             yield asked.edit_asks(words, _instead(constraint, wider))
             break
@@ -205,13 +197,13 @@ def _repelling(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
 def _with_same_ports(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
     for running_pod in asked.explain_input.running_pods.on(row):
         theirs = asked.snapshot.of(running_pod.kind).asks.host_ports
-        if any(_clash(mine, their) for mine in asked.asks.host_ports for their in theirs):
+        pairs = ((mine, their) for mine in asked.asks.host_ports for their in theirs)
+        if any(
+            (mine.protocol, mine.port) == (their.protocol, their.port)
+            and (mine.ip == their.ip or EVERY_ADDRESS in (mine.ip, their.ip))
+            for mine, their in pairs
+        ):
             yield row, running_pod
-
-
-def _clash(mine: HostPort, their: HostPort) -> bool:
-    same = (mine.protocol, mine.port) == (their.protocol, their.port)
-    return same and (mine.ip == their.ip or EVERY_ADDRESS in (mine.ip, their.ip))
 
 
 def _with_my_disks(asked: PodQuery, row: Row) -> Iterator[tuple[Row, RunningPod]]:
@@ -264,3 +256,61 @@ def _own_claims(asked: PodQuery, reason: Reason) -> Iterator[Change]:
             yield asked.edit_asks(f"let pod {pod} do without host ports {ports}", lambda asks: replace(asks, host_ports=()))
         case _:
             return
+
+
+#: A device's line names so many rules.
+_MOST_RULES: Final = 3
+
+
+def devices_of(asked: PodQuery, row: Row) -> tuple[str, ...]:
+    """The devices that the row's node can use, as texts: each with the reason why it does not suit, or "free" if it suits a
+    request by itself."""
+    specs, _ = specs_on(asked.snapshot, asked.numbered, row)
+    if not specs:
+        return ()
+    allocator = Allocator.of(asked.snapshot)
+    layout = allocator.devices(asked.snapshot.facts, row, specs)
+    usage = allocator.usage(layout)
+    described = (f"device {each.id}: {_why(asked.snapshot, layout, usage, at)}" for at, each in enumerate(layout.devices))
+    return tuple(islice(described, MOST_OBJECTS)) or ("no device that the node can use",)
+
+
+def _why(snapshot: ClusterSnapshot, layout: Layout, usage: Usage, at: int) -> str:
+    """Why no request can use the device: it is in use, its pool is unusable, or the reason of the first request whose selectors
+    accept it. "free" if there is no reason."""
+    asks = [ask for claim in layout.board.claims for request in claim.requests for ask in request.asks]
+    if usage.alone[at] and not any(ask.admin for ask in asks):
+        return f"in use{_user(snapshot, layout.ids[at])}"
+    pool = layout.board.pools[layout.board.devices[at].pool]
+    if pool.state != "usable":
+        return f"its pool is {pool.state}"
+    accepting = next((ask for ask in asks if ask.selectable[at] is True), None)
+    if accepting is not None and not accepting.tolerated[at]:
+        return f"a taint is not tolerated by request {accepting.name}{_rules(snapshot, layout.ids[at])}"
+    if accepting is not None:
+        return _short_of(accepting, usage, at)
+    troubles = (ask.selectable[at] for ask in asks)
+    trouble = next((each.text for each in troubles if isinstance(each, DeviceError)), None)
+    return trouble or f"not selected by request {asks[0].name}" if asks else "free"
+
+
+def _short_of(ask: AskBoard, usage: Usage, at: int) -> str:
+    consumes, taken = ask.consumes[at], dict(usage.consumed[at] or ())
+    if consumes is None:
+        return f"request {ask.name} asks more capacity than it has"
+    short = [name for name, more, amount in consumes if taken.get(name, 0) + more > amount]
+    return f"too little {short[0]} left" if short else "free"
+
+
+def _rules(snapshot: ClusterSnapshot, device: DeviceId) -> str:
+    """The DeviceTaintRules that taint the device."""
+    found = snapshot.devices.rule_taints.selecting(device)
+    return f"; it is tainted by DeviceTaintRule {', '.join(rule.name for rule in found[:_MOST_RULES])}" if found else ""
+
+
+def _user(snapshot: ClusterSnapshot, device: DeviceId) -> str:
+    """The claim to which the device is allocated, as the text " by claim ..."; empty if there is none."""
+    for claim in snapshot.devices.assumed().claims.values():
+        if claim.allocation is not None and any(each.device == device for each in claim.allocation.devices):
+            return f" by claim {claim.namespace}/{claim.name.partition(' of ')[0]}"
+    return ""

@@ -2,6 +2,10 @@
 
 The reasons count nodes as kube-scheduler does: each node for the first rule that rejects it. The minimal sets name all
 obstacles on the nearest nodes, those with the fewest obstacles.
+
+For a placed pod it compares the pod's node with the other nodes: which would take the pod, with what score, and why the rest
+would not. The comparison is made of the present cluster when somebody asks; nothing is remembered of the moment at which the
+pod was placed. A trial removes the pod from its node first, so that the node is scored as it was for the pod.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,24 +18,26 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.controllers.scaleup.pending import is_untried, pending_demand
-from slackwater.explain import obstacles
-from slackwater.explain.explain_input import ExplainInput
+from slackwater.explain.explain_input import Change, ExplainInput, PodLeaves, after
 from slackwater.explain.findings import (
     MOST_OBJECTS,
+    OURS,
     Explanation,
     Finding,
+    Instead,
     Obstacle,
+    OtherNode,
     PodQuery,
     of_reason,
-    of_wait_reason,
     remedy,
 )
-from slackwater.explain.instead import placed_instead
 from slackwater.explain.node_groups import group_verdicts, growing_changes, grows_for, on_its_way
-from slackwater.explain.remedies import Change
+from slackwater.explain.obstacles import counts, on_row, relative_shortage, why_nowhere
 from slackwater.explain.search import Goal, Solution, minimal_set, single_changes
-from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.node_scores import scores
+from slackwater.fit.scoring import room_on
+from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason, WaitReason
@@ -72,21 +78,22 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
     name = f"pod {pod.key}"
     facts = _facts(pod)
     if pod.ended or word.reason is Reason.POD_FINISHED:
-        return Explanation(object=name, state="ended", reasons=(of_wait_reason(WaitReason.ENDED),), facts=facts)
+        return Explanation(object=name, state="ended", reasons=(of_reason(WaitReason.ENDED),), facts=facts)
     if pod.node is not None:
-        placed = of_wait_reason(WaitReason.PLACED, objects=(f"node {pod.node}",))
+        placed = of_reason(WaitReason.PLACED, objects=(f"node {pod.node}",))
         instead = placed_instead(explain_input, pod, quarantined=word.quarantined)
         return Explanation(object=name, state="placed", reasons=(placed,), facts=facts, instead=instead)
-    explain_input = _with_pending(explain_input, pod)
+    explain_input = replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
     asked = PodQuery(explain_input, pod)
     reasons = [*_scheduler_unknown(explain_input, pod), *_about_the_pod(pod, word), *why_nowhere(asked)]
     if _fits(explain_input, pod.uid, word):
-        fits = of_wait_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
+        fits = of_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
         state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
         return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
     left_out = _not_counted(explain_input, pod)
     coming = [] if left_out else on_its_way(explain_input, pod)
-    helping, minimal = what_helps(explain_input, pod, word, with_groups=not left_out and not _node_is_coming(coming))
+    grows = left_out or any(finding.code == WaitReason.COMING for finding in coming)  # no group has to change
+    helping, minimal = what_helps(explain_input, pod, word, with_groups=not grows)
     words = group_verdicts(explain_input, pod) if not left_out else ()
     return Explanation(
         object=name,
@@ -109,11 +116,6 @@ def _facts(pod: Pod) -> dict[str, Any]:
     }
 
 
-def _with_pending(explain_input: ExplainInput, pod: Pod) -> ExplainInput:
-    """Adds the pod to the pending pods of the input."""
-    return replace(explain_input, pending={**explain_input.pending, pod.uid: pod})
-
-
 def _scheduler_unknown(explain_input: ExplainInput, pod: Pod) -> Iterator[Finding]:
     """The finding that nobody schedules the pod, as far as is known. A scheduler that has tried the pod is known."""
     known, name = explain_input.schedulers, pod.kind.scheduler_name
@@ -121,7 +123,7 @@ def _scheduler_unknown(explain_input: ExplainInput, pod: Pod) -> Iterator[Findin
         return
     near = get_close_matches(name, sorted(known), n=1)
     detail = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known)[:MOST_OBJECTS])}"
-    yield of_wait_reason(WaitReason.SCHEDULER_UNKNOWN, objects=(f"schedulerName {name}",), detail=detail)
+    yield of_reason(WaitReason.SCHEDULER_UNKNOWN, objects=(f"schedulerName {name}",), detail=detail)
 
 
 def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation:
@@ -129,7 +131,7 @@ def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation
     if explanation.state != "schedulable" or not notes:
         return structs.replace(explanation, notes=tuple(notes))
     fits = tuple(
-        structs.replace(of_wait_reason(WaitReason.PARTLY_JUDGED), nodes=reason.nodes)
+        structs.replace(of_reason(WaitReason.PARTLY_JUDGED), nodes=reason.nodes)
         if reason.code == WaitReason.SCHEDULER_FREE
         else reason
         for reason in explanation.reasons
@@ -140,7 +142,7 @@ def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation
 def _about_the_pod(pod: Pod, word: PodContext) -> Iterator[Finding]:
     """Findings that the state machine's knowledge gives: gates, filter's reason on every node, and closed nodes."""
     if pod.gates:
-        yield of_wait_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
+        yield of_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
     if word.reason not in {Reason.OK, Reason.MISSING_REQUEST}:
         where = (f"node {word.only_on}",) if word.only_on is not None else ()
         objects = (*(f"pod {victim}" for victim in word.waits_for), *where)
@@ -160,11 +162,6 @@ def _fits(explain_input: ExplainInput, uid: PodUid, word: PodContext) -> bool:
 
 
 # --- what would help ------------------------------------------------------------------------------------------------------
-
-
-def _node_is_coming(found: Sequence[Finding]) -> bool:
-    """Does an upcoming node take the pod? Then no group has to change."""
-    return any(finding.code == WaitReason.COMING for finding in found)
 
 
 def what_helps(
@@ -188,13 +185,13 @@ def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal
     if not asked.snapshot.n_rows:
         return []
 
-    def on_row(row: Row, then: ExplainInput) -> Sequence[Obstacle]:
-        return obstacles.on_row(PodQuery(then, then.pending[pod.uid]), row)
+    def against(row: Row, then: ExplainInput) -> Sequence[Obstacle]:
+        return on_row(PodQuery(then, then.pending[pod.uid]), row)
 
     return [
         Goal(
             reached=lambda then: _fits(then, pod.uid, word),
-            obstacles=partial(on_row, row),
+            obstacles=partial(against, row),
             where=f"node {asked.name_of(row)}",
         )
         for row in nearest(asked, leave_out=word.closed)
@@ -204,21 +201,76 @@ def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal
 def nearest(asked: PodQuery, *, leave_out: frozenset[NodeName] = frozenset(), but: Row | None = None) -> list[Row]:
     """The `_NEAREST` rows with the fewest obstacles; among equally many, those that lack least come first. Only one row of each
     number of obstacles and verdict is returned. `leave_out` and `but` are excluded."""
-    counts, far = obstacles.counts(asked), obstacles.relative_shortage(asked)
-    facts = asked.snapshot.facts
+    n_obstacles, facts = counts(asked), asked.snapshot.facts
     open_rows = facts.live[: facts.n_rows].copy()
     open_rows[[facts.row_of[name] for name in leave_out if name in facts.row_of]] = False
     if but is not None:
         open_rows[but] = False
-    order = np.lexsort((far, counts))
+    order = np.lexsort((relative_shortage(asked), n_obstacles))
     order = order[open_rows[order]]
     codes = feasible(asked.snapshot, asked.kind).codes.astype(np.int64)
-    _, first = np.unique(counts[order] * len(Reason) + codes[order], return_index=True)
+    _, first = np.unique(n_obstacles[order] * len(Reason) + codes[order], return_index=True)
     return [Row(row) for row in order[np.sort(first)][:_NEAREST].tolist()]
+
+
+def nearest_changes(asked: PodQuery, but: Row) -> list[Change]:
+    """Changes that might make room for the pod on one of the nearest rows other than `but`: those with one obstacle."""
+    against = [on_row(asked, near) for near in nearest(asked, but=but)]
+    return [change for obstacles in against if len(obstacles) == 1 for change in obstacles[0].changes]
 
 
 def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
     """Why scale-up passes the pod over, whatever the groups are; empty if it does not. Its age is not taken into account."""
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = pending_demand([structs.replace(pod, nominated_node=None)], rules=rules, now=None)
-    return tuple(of_wait_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)
+    return tuple(of_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)
+
+
+#: The most other nodes that are named.
+_MOST_NODES: Final = 5
+
+
+def placed_instead(explain_input: ExplainInput, pod: Pod, *, quarantined: frozenset[NodeName] = frozenset()) -> Instead | None:
+    """Compares the node of a placed pod with the other nodes; None if the pod's node is unknown. `quarantined` nodes take no
+    pod now."""
+    row = None if pod.node is None else explain_input.row_of(pod.node)
+    if row is None:
+        return None
+    with after(explain_input, [PodLeaves(words="", pod=pod, row=row)]) as then:
+        unplaced = structs.replace(pod, node=None)
+        asked = PodQuery(replace(then, pending={**then.pending, pod.uid: unplaced}), unplaced)
+        found = feasible(asked.snapshot, asked.kind).rows
+        closed = [at for name in quarantined if (at := explain_input.row_of(name)) is not None]
+        others: Rows = found[(found != row) & ~np.isin(found, closed)]
+        points = _points(asked, np.append(others, row))
+        findings = [*why_nowhere(asked, leave_out=row)]
+        if shut := int((np.isin(found, closed) & (found != row)).sum()):
+            findings.append(of_reason(Reason.NODE_QUARANTINED, nodes=shut))
+        return _compared(asked, others, points, tuple(findings))
+
+
+def _points(asked: PodQuery, rows: Rows) -> dict[str, Int64]:
+    """For each plug-in, the weighted score of each row; shape (len(rows),)."""
+    explain_input, snapshot = asked.explain_input, asked.snapshot
+    weights = explain_input.profile.plugins(snapshot.facts.kubernetes)
+    found = scores(snapshot, asked.kind, rows, explain_input.profile)
+    points = {name: weights[name].weight * score for name, score in found.items()}
+    if explain_input.own_score is not None:
+        points[OURS] = explain_input.own_score(room_on(snapshot, rows), asked.numbered)
+    return points
+
+
+def _compared(asked: PodQuery, others: Rows, points: dict[str, Int64], findings: tuple[Finding, ...]) -> Instead:
+    """Makes the answer. `points` have the scores of `others`, and at the end that of the pod's own node."""
+    total = np.sum(list(points.values()), axis=0)
+    names = [asked.name_of(Row(row)) for row in others.tolist()]
+    best = sorted(range(len(names)), key=lambda at: (-int(total[at]), names[at]))[:_MOST_NODES]
+    nodes = tuple(
+        OtherNode(
+            node=names[at],
+            score=int(total[at]),
+            difference={name: int(each[at] - each[-1]) for name, each in points.items() if each[at] != each[-1]},
+        )
+        for at in best
+    )
+    return Instead(score=int(total[-1]), feasible=len(names), nodes=nodes, reasons=findings)

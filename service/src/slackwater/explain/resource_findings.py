@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
-from slackwater.explain.remedies import Change, NodeEdit, PodEdit
+from slackwater.explain.explain_input import Change, NodeEdit, PodEdit
+from slackwater.explain.findings import Finding, PodQuery, of_reason
 from slackwater.fit.plugins.node_accounting import lacks_request
 from slackwater.fit.plugins.node_resources import asked_lines, unoffered
 from slackwater.model.columns import Int64, Rows
@@ -57,14 +57,6 @@ def lacking(asked: PodQuery) -> Iterator[tuple[str, Int64, Int64]]:
         yield name, nothing, nothing + amount
 
 
-def n_short(asked: PodQuery) -> Int64:
-    """The number of resources of which each row has too little for the pod, shape (n_rows,)."""
-    total: Int64 = np.zeros(asked.snapshot.n_rows, np.int64)
-    for _, _, amounts in lacking(asked):
-        total += amounts > 0
-    return total
-
-
 def short_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
     """One finding for each resource of which some rows have too little by kube-scheduler's accounting; the most frequent
     first."""
@@ -88,12 +80,8 @@ def _short(asked: PodQuery, resource: str, allocatable: Int64, amounts: Int64, r
     )
 
 
-def short_obstacles(asked: PodQuery, row: Row) -> list[Obstacle]:
-    rows: Rows = np.array([row], np.intp)
-    return [Obstacle(finding, _enough(asked, row, finding)) for finding in short_findings(asked, rows)]
-
-
-def _enough(asked: PodQuery, row: Row, finding: Finding) -> tuple[Change, ...]:
+def enough(asked: PodQuery, row: Row, finding: Finding) -> tuple[Change, ...]:
+    """Changes after which the row has enough of the resource that the finding says is short."""
     assert finding.resource is not None
     amount = finding.short[unit_of(finding.resource)]
     if finding.resource == "pods":
@@ -182,9 +170,3 @@ def _ledger_short(asked: PodQuery, line: int, rows: Rows) -> Iterator[Finding]:
                 short={unit_of(RESOURCES[line]): int(amounts[at])},
                 closest=asked.name_of(Row(int(rows[at]))),
             )
-
-
-def ledger_obstacles(asked: PodQuery, row: Row) -> list[Obstacle]:
-    """Obstacles by our own accounting. Holds end soon without a change, so the only changes are lower requests."""
-    rows: Rows = np.array([row], np.intp)
-    return [Obstacle(finding, _enough(asked, row, finding)) for finding in ledger_findings(asked, rows) if finding.resource]

@@ -6,13 +6,12 @@ behind them. Then each change is left out in turn, and dropped if the goal is re
 needs each of its changes, and no single one is enough.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from slackwater.explain.explain_input import ExplainInput, after
+from slackwater.explain.explain_input import Change, ExplainInput, after
 from slackwater.explain.findings import Finding, MinimalSet, Obstacle, remedy
-from slackwater.explain.remedies import Change
 
 #: The most changes of one set; how many times a set is extended by changes for newly found obstacles; the most single changes
 #: that are tried.
@@ -31,7 +30,7 @@ class Goal:
     where: str
 
 
-class Step(NamedTuple):
+class _Repair(NamedTuple):
     """An obstacle's finding, and the change that removes it."""
 
     finding: Finding
@@ -55,34 +54,27 @@ def reached_by(explain_input: ExplainInput, changes: Iterable[Change], goal: Goa
         return goal.reached(then)
 
 
-def single_changes(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change] = ()) -> list[Change]:
-    """The single changes that reach a goal by themselves. Tries the changes for goals with only one obstacle, and `more`."""
+def single_changes(explain_input: ExplainInput, goals: Iterable[Goal]) -> list[Change]:
+    """The single changes that reach a goal by themselves. Tries the changes for goals with only one obstacle."""
     found: dict[str, Change] = {}
     tried: set[str] = set()
-    for goal, change in _candidates(explain_input, goals, more):
-        if change.words in tried or len(tried) >= _MOST_TRIED:
-            continue
-        tried.add(change.words)
-        if reached_by(explain_input, (change,), goal):
-            found[change.words] = change
-    return list(found.values())
-
-
-def _candidates(explain_input: ExplainInput, goals: Iterable[Goal], more: Iterable[Change]) -> Iterator[tuple[Goal, Change]]:
-    last: Goal | None = None
     for goal in goals:
-        last = goal
         obstacles = goal.obstacles(explain_input)
-        if len(_by_first_change(obstacles)) == 1:
-            yield from ((goal, change) for obstacle in obstacles for change in obstacle.changes)
-    if last is not None:
-        yield from ((last, change) for change in more)
+        # Obstacles with the same first change count as one, because two rules may find the same lack (kube-scheduler's
+        # accounting and ours).
+        if len({each.changes[0].words if each.changes else repr(each.finding) for each in obstacles}) != 1:
+            continue
+        for change in (change for obstacle in obstacles for change in obstacle.changes):
+            if change.words not in tried and len(tried) < _MOST_TRIED:
+                tried.add(change.words)
+                if reached_by(explain_input, (change,), goal):
+                    found[change.words] = change
+    return list(found.values())
 
 
 def minimal_set(explain_input: ExplainInput, goal: Goal) -> Solution | None:
     """A minimal set of changes that reaches the goal; None if none is found, for example because an obstacle has no change."""
-    steps = _repaired(explain_input, goal)
-    steps = None if steps is None else _pruned(explain_input, goal, steps)
+    steps = _pruned(explain_input, goal, _repaired(explain_input, goal) or [])
     if not steps:
         return None
     return Solution(
@@ -92,9 +84,9 @@ def minimal_set(explain_input: ExplainInput, goal: Goal) -> Solution | None:
     )
 
 
-def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
+def _repaired(explain_input: ExplainInput, goal: Goal) -> list[_Repair] | None:
     """Steps that together reach the goal, perhaps more than are needed; None if none are found."""
-    steps: list[Step] = []
+    steps: list[_Repair] = []
     for _ in range(_MOST_ROUNDS):
         with after(explain_input, [step.change for step in steps]) as then:
             if goal.reached(then):
@@ -107,24 +99,18 @@ def _repaired(explain_input: ExplainInput, goal: Goal) -> list[Step] | None:
     return None
 
 
-def _next_steps(obstacles: Sequence[Obstacle], used: set[str]) -> list[Step] | None:
+def _next_steps(obstacles: Sequence[Obstacle], used: set[str]) -> list[_Repair] | None:
     """One step for each obstacle: its mildest change that has not been used yet. None if an obstacle has no such change."""
-    steps: dict[str, Step] = {}
+    steps: dict[str, _Repair] = {}
     for obstacle in obstacles:
         change = next((change for change in obstacle.changes if change.words not in used), None)
         if change is None:
             return None
-        steps.setdefault(change.words, Step(obstacle.finding, change))
+        steps.setdefault(change.words, _Repair(obstacle.finding, change))
     return list(steps.values())
 
 
-def _by_first_change(obstacles: Sequence[Obstacle]) -> set[str]:
-    """The first change of each obstacle, as text. Obstacles with the same first change count as one, because two rules may
-    find the same lack (kube-scheduler's accounting and ours)."""
-    return {obstacle.changes[0].words if obstacle.changes else repr(obstacle.finding) for obstacle in obstacles}
-
-
-def _pruned(explain_input: ExplainInput, goal: Goal, steps: list[Step]) -> list[Step]:
+def _pruned(explain_input: ExplainInput, goal: Goal, steps: list[_Repair]) -> list[_Repair]:
     """Removes steps until the goal needs each that is left. If one step alone reaches the goal, returns only that."""
     for step in steps:
         if len(steps) > 1 and reached_by(explain_input, (step.change,), goal):

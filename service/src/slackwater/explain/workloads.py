@@ -4,19 +4,17 @@ In: the state machine's knowledge as values (`GrowingPod`, `MigratingPod`, `Gate
 `Explanation`; trials on the snapshot find the remedies.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from msgspec import structs
 
-from slackwater.explain.explain_input import ExplainInput, after
-from slackwater.explain.findings import Explanation, Finding, PodQuery, Remedy, of_reason, of_wait_reason, remedy
-from slackwater.explain.obstacles import on_row
-from slackwater.explain.pods import nearest
-from slackwater.explain.remedies import Change, PodLeaves
+from slackwater.explain.explain_input import ExplainInput, PodEdit, PodLeaves, after
+from slackwater.explain.findings import Explanation, Finding, PodQuery, Remedy, of_reason, remedy
+from slackwater.explain.obstacles import on_row, why_nowhere
+from slackwater.explain.pods import nearest_changes
 from slackwater.explain.resource_findings import unit_of
-from slackwater.explain.why_nowhere import why_nowhere
 from slackwater.fit.assumed_claims import take_off
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, Row
@@ -46,12 +44,11 @@ def place_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Ro
     snapshot = explain_input.snapshot
     with snapshot.fork():
         asked = _taken_off(explain_input, running_pod, row, wanted)
+        # Changes of the pod itself do not help, because `wanted` is the amount in question.
         tried = [
             change
-            for near in nearest(asked, but=row)
-            if len(against := on_row(asked, near)) == 1
-            for change in against[0].changes
-            if not _is_of(change, running_pod.pod)
+            for change in nearest_changes(asked, row)
+            if not (isinstance(change, PodEdit | PodLeaves) and change.pod.uid == running_pod.pod.uid)
         ]
     found = []
     for change in tried[:_MOST_TRIED]:
@@ -73,14 +70,10 @@ def room_remedies(explain_input: ExplainInput, running_pod: RunningPod, row: Row
         change = PodLeaves(words=f"move pod {other.pod.key} off node {name}", pod=other.pod, row=row)
         with after(explain_input, (change,)) as then:
             asked = _taken_off(then, running_pod, row, wanted)
-            if not list(_short(asked, row)):
+            # Other rules than those about resources do not matter, because the pod is on the row already.
+            if all(obstacle.finding.resource is None for obstacle in on_row(asked, row)):
                 return [remedy(change)]
     return []
-
-
-def _short(asked: PodQuery, row: Row) -> Iterator[Finding]:
-    """The findings about lacking resources. Other rules do not matter, because the pod is on the row already."""
-    yield from (obstacle.finding for obstacle in on_row(asked, row) if obstacle.finding.resource is not None)
 
 
 def _taken_off(explain_input: ExplainInput, running_pod: RunningPod, row: Row, wanted: Amounts) -> PodQuery:
@@ -90,12 +83,6 @@ def _taken_off(explain_input: ExplainInput, running_pod: RunningPod, row: Row, w
     pod = running_pod.pod
     bigger = structs.replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(wanted)))
     return PodQuery(explain_input.edited(pod.uid, None), bigger, at=row)
-
-
-def _is_of(change: Change, pod: Pod) -> bool:
-    """Is it a change of the pod itself? Such changes do not help, because `wanted` is the amount in question."""
-    subject = getattr(change, "pod", None)
-    return isinstance(subject, Pod) and subject.uid == pod.uid
 
 
 _MOST_NODES: Final = 5
@@ -147,14 +134,19 @@ class GatedPreemptor:
 
 def explain_permit(explain_input: ExplainInput, known: GrowingPod) -> Explanation:
     """Explains why the pod's agent has not been permitted more. Remedies are given if something was refused."""
-    reasons: list[Finding] = [*_denied(known)]
+    codes = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
+    reasons = [
+        of_reason(code, nodes=1, resource=resource, short={unit_of(resource): amount}, objects=(f"node {known.node}",))
+        for code, resource, amount in zip(codes, RESOURCES, known.denied, strict=True)
+        if amount
+    ]
     if any(known.held):
-        reasons.append(of_wait_reason(WaitReason.NOT_HEARD, objects=(f"pod {known.pod.key}",), short=_amounts(known.held)))
+        reasons.append(of_reason(WaitReason.NOT_HEARD, objects=(f"pod {known.pod.key}",), short=_amounts(known.held)))
     if known.writing:
-        reasons.append(of_wait_reason(WaitReason.NOT_ON_RECORD, objects=(f"pod {known.pod.key}",)))
+        reasons.append(of_reason(WaitReason.NOT_ON_RECORD, objects=(f"pod {known.pod.key}",)))
     if not known.fenced:
-        reasons.append(of_wait_reason(WaitReason.FENCED, objects=(f"pod {known.pod.key}",)))
-    found = _running_pods(explain_input, known)
+        reasons.append(of_reason(WaitReason.FENCED, objects=(f"pod {known.pod.key}",)))
+    found = _running_pod(explain_input, known)
     remedies: list[Remedy] = []
     facts = dict(known.facts)
     if any(known.denied) and found is not None:
@@ -165,7 +157,7 @@ def explain_permit(explain_input: ExplainInput, known: GrowingPod) -> Explanatio
     return Explanation(
         object=f"permit {known.pod.key}",
         state="denied" if any(known.denied) else "granted",
-        reasons=tuple(reasons) or (of_wait_reason(WaitReason.GRANTED),),
+        reasons=tuple(reasons) or (of_reason(WaitReason.GRANTED),),
         remedies=tuple(remedies),
         facts=facts,
     )
@@ -177,14 +169,14 @@ def explain_migration(explain_input: ExplainInput, known: MigratingPod) -> Expla
     title = f"migration {pod.key}"
     if known.phase is not None:
         where = () if known.target_node is None else (f"node {known.target_node}",)
-        under_way = of_wait_reason(WaitReason.UNDER_WAY, detail=known.phase, objects=where)
+        under_way = of_reason(WaitReason.UNDER_WAY, detail=known.phase, objects=where)
         return Explanation(object=title, state="under_way", reasons=(under_way,), facts=known.grower.facts)
     reasons: list[Finding] = []
     if known.backing_off is not None:
-        reasons.append(of_wait_reason(WaitReason.BACKING_OFF, detail=f"for {known.backing_off:.0f} s"))
+        reasons.append(of_reason(WaitReason.BACKING_OFF, detail=f"for {known.backing_off:.0f} s"))
     if known.before:
-        reasons.append(of_wait_reason(WaitReason.QUEUED, detail=f"{known.before} before it"))
-    found = _running_pods(explain_input, known.grower)
+        reasons.append(of_reason(WaitReason.QUEUED, detail=f"{known.before} before it"))
+    found = _running_pod(explain_input, known.grower)
     remedies: list[Remedy] = []
     facts = dict(known.grower.facts)
     if found is not None:
@@ -192,7 +184,7 @@ def explain_migration(explain_input: ExplainInput, known: MigratingPod) -> Expla
         nodes, why = places(explain_input, *found, wanted)
         facts["nodesWithRoom"] = nodes[:_MOST_NODES]
         if not nodes:
-            reasons += [of_wait_reason(WaitReason.NO_TARGET_NODE, objects=(f"pod {pod.key}",)), *why]
+            reasons += [of_reason(WaitReason.NO_TARGET_NODE, objects=(f"pod {pod.key}",)), *why]
             remedies = place_remedies(explain_input, *found, wanted)
     return Explanation(object=title, state="waiting", reasons=tuple(reasons), remedies=tuple(remedies), facts=facts)
 
@@ -203,27 +195,16 @@ def explain_gate(known: GatedPreemptor) -> Explanation:
     reason = (
         of_reason(Reason.GATED, nodes=1, objects=objects)
         if known.shut
-        else of_wait_reason(WaitReason.VICTIMS_LEAVE, nodes=1, objects=objects, detail=known.phase)
+        else of_reason(WaitReason.VICTIMS_LEAVE, nodes=1, objects=objects, detail=known.phase)
     )
     return Explanation(object=f"gate {known.pod.key}", state=known.phase, reasons=(reason,), facts=known.facts)
-
-
-def _denied(known: GrowingPod) -> list[Finding]:
-    codes = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
-    return [
-        of_reason(code, nodes=1, resource=resource, short={unit_of(resource): amount}, objects=(f"node {known.node}",))
-        for code, resource, amount in zip(codes, RESOURCES, known.denied, strict=True)
-        if amount
-    ]
 
 
 def _amounts(amounts: Amounts) -> dict[str, int]:
     return {unit_of(resource): amount for resource, amount in zip(RESOURCES, amounts, strict=True) if amount}
 
 
-def _running_pods(explain_input: ExplainInput, known: GrowingPod) -> tuple[RunningPod, Row] | None:
+def _running_pod(explain_input: ExplainInput, known: GrowingPod) -> tuple[RunningPod, Row] | None:
     row = explain_input.row_of(known.node)
-    if row is None:
-        return None
-    running_pod = next((each for each in explain_input.running_pods.on(row) if each.pod.uid == known.pod.uid), None)
-    return None if running_pod is None else (running_pod, row)
+    running_pod = None if row is None else explain_input.running_pod(row, known.pod.uid)
+    return None if row is None or running_pod is None else (running_pod, row)

@@ -196,7 +196,7 @@ def judge_on_completion(pod: Pod, _facts: RuleFacts) -> Verdict | None:
 
 
 def judge_machine(pod: Pod, facts: RuleFacts) -> Verdict | None:
-    """A virtual machine is migrated, not evicted. One that may not migrate blocks, unless the policy says that it is evicted."""
+    """A virtual machine is migrated, not evicted. One that may not migrate blocks, unless the policy evicts it."""
     vertical, policy = pod.vertical, facts.policy
     if vertical is None or vertical.machine is None or not policy.fixed_machines or _migrates(pod, policy):
         return None
