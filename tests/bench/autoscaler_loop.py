@@ -24,8 +24,9 @@ import anyio.lowlevel
 from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
+from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.model.effects import Effect
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
@@ -34,7 +35,7 @@ from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
+from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.planner.process import PlanningProcess, resident_bytes
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from tests.bench.asking import FIRST_ANSWERED

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.state import ScaleDownPlan, ScaleDownState
 from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.remaining_pdb_tracker import Disruptions

@@ -18,12 +18,11 @@ from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.policies import scale_down_policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans, ScaleUpRules
+from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.model.ids import UnixTime
-from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans, ScaleUpRules
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from tests.support.answers import json_of
 from tests.support.builders import whole_cluster
 from tests.support.seeds import examples
@@ -130,7 +129,7 @@ def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, ScaleD
         now=UnixTime(datetime.now(UTC).timestamp()),
         scale_down=ScaleDownInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
     )
-    maker = PlanMaker(ReplicaScaleUpPlanner())
+    maker = PlanMaker(lambda: 0.0)
     plans = maker.make(inquiry)
     scale_down = maker.scale_down()
     assert scale_down is not None

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.controllers.slack.forecasters import plan_room
 from slackwater.controllers.slack.policy import PPM
-from slackwater.controllers.slack.start_time_slo import StartTimeSLO, Traffic, kept_ppm
+from slackwater.controllers.slack.start_time_slo import StartTimeSLO, Traffic, kept_ppm, plan_room
 from slackwater.model.columns import Int64
 from tests.support.arrivals import DAY, TRACES
 from tests.support.seeds import a_seed

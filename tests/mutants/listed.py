@@ -78,7 +78,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="scale-up counts preemptors that wait for their victims",
-        file="runtime/autoscaler/scaleup_planning.py",
+        file="controllers/loop_plans.py",
         old="reserved=replica.awaiting_victims",
         new="reserved=frozenset()",
         test="tests/unit/runtime/test_change_collector.py::test_no_node_is_bought_for_a_preemptor_whose_victims_are_leaving",

@@ -6,9 +6,9 @@ The plan of removals may take its whole `simulationTimeout`; a pod that waits fo
 import pytest
 from msgspec import structs
 
+from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.ports.clock import Watch
-from slackwater.runtime.autoscaler.planning import LoopPlanner
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
+from slackwater.runtime.planner.messages import LoopPlanner
 from tests.support.builders import a_node
 from tests.support.planners import InlinePlanning, a_feed
 from tests.support.shrinking import ShrinkScene

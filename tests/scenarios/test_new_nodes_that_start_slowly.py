@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints, Toleration

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.model.effects import Announce
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from slackwater.model.resources import NOTHING
 from slackwater.runtime.autoscaler.loop_record import LoopDurations, LoopRecord
-from slackwater.runtime.autoscaler.planning import LoopPlanner
+from slackwater.runtime.planner.messages import LoopPlanner
 from tests.support import installed
 from tests.support.builders import a_node
 from tests.support.planners import Conversation, a_feed

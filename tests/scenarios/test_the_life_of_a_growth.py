@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
 from tests.support.builders import a_node, a_pod

@@ -18,6 +18,7 @@ from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus
+from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.model.auxiliary import AuxiliaryObjects
@@ -30,7 +31,6 @@ from slackwater.model.storage import Storage
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import HistoryQuery, Outcome
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
-from slackwater.runtime.autoscaler.planning import PendingCounts
 from slackwater.runtime.autoscaler.status_document import record_document
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog

@@ -1,8 +1,8 @@
 """Answers where pods of draining nodes fit, by the product's own question, on a replica of a state machine."""
 
+from slackwater.controllers.scaledown.replica_plan import find_destinations
 from slackwater.model.effects import FindDestinations
 from slackwater.model.events import DestinationsFound
-from slackwater.runtime.autoscaler.kept_room import find_destinations
 from slackwater.runtime.change_collector import ChangeCollector
 from slackwater.runtime.planner.messages import PlannerQuestion
 from slackwater.runtime.state_machine import StateMachine

@@ -1,23 +1,31 @@
 """The replica without a process: inline, and by the planning process' own conversation with every frame through bytes."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import anyio
 
 from slackwater.app.explain.question import ExplainQuestion
 from slackwater.app.whatif.question import WhatIfQuestion
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.controllers.loop_plans import PlanMaker, Plans
+from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Watch
 from slackwater.ports.protocols import WhatIfRefused
-from slackwater.runtime.autoscaler.planning import MakeInquiry, PlanMaker, PlannerObservation, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.planner.children import answer_of
-from slackwater.runtime.planner.messages import FRAMED_TYPES, AnswerKind, Ask, AskScaleDown, Failed, PlannerQuestion, Question
+from slackwater.runtime.planner.messages import (
+    FRAMED_TYPES,
+    AnswerKind,
+    Ask,
+    AskScaleDown,
+    Failed,
+    MakeInquiry,
+    PlannerObservation,
+    PlannerQuestion,
+    Question,
+)
 from slackwater.runtime.planner.process import MakeQuestion
 from slackwater.runtime.planner.replica_feed import Auxiliary, ReplicaFeed
 from slackwater.runtime.planner.session import AnswerInChild, Session
@@ -58,11 +66,11 @@ def _stands() -> float:
 
 
 class InlinePlanning:
-    """Implements `runtime.autoscaler.planning.LoopPlanner`: makes each plan in the call that asks for it."""
+    """Implements `runtime.planner.messages.LoopPlanner`: makes each plan in the call that asks for it."""
 
     def __init__(self, feed: ReplicaFeed) -> None:
         self._feed = feed
-        self._maker = PlanMaker(ReplicaScaleUpPlanner(clock=_stands), clock=_stands)
+        self._maker = PlanMaker(_stands)
 
     async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
         changes = await self._feed.collect(watch, for_plan=True)
@@ -103,7 +111,7 @@ class InlineReplica(InlinePlanning):
 
 
 class Conversation:
-    """Implements `runtime.autoscaler.planning.LoopPlanner` and `runtime.planner.process.Questions`. This process answers
+    """Implements `runtime.planner.messages.LoopPlanner` and `runtime.planner.process.Questions`. This process answers
     questions itself, between plans. `frames` counts the frames that went either way."""
 
     def __init__(self, feed: ReplicaFeed) -> None:
@@ -120,7 +128,7 @@ class Conversation:
         changes, rebuild = await self._collect(watch, for_plan=True)
         found = self._asked(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=rebuild), watch)
         assert isinstance(found, Plans), found
-        return replace(found, seconds={})
+        return found
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         found = self._asked(AskScaleDown(), watch)

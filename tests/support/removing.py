@@ -5,11 +5,10 @@ from typing import Any
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.outcome import ScaleDownPlan
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.state import ScaleDownPlan, ScaleDownState
 from slackwater.model.auxiliary import ControllerKey, Targets
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, UnixTime

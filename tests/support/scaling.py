@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
+from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.policy import SlackPolicy
@@ -31,7 +32,7 @@ from slackwater.ports.protocols import NodeProvider
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.planning import LoopPlanner, ScaleUpRules
+from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_pod

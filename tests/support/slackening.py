@@ -9,14 +9,13 @@ from msgspec import structs
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
-from slackwater.controllers.slack.planning_input import PodHeadroom
+from slackwater.controllers.slack.planning_input import PodHeadroom, RunningPodRequests
 from slackwater.controllers.slack.policy import SlackRule
-from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
+from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support import installed

@@ -14,12 +14,12 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import Demand
-from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
+from slackwater.controllers.slack.planning_input import RunningPodRequests
+from slackwater.controllers.slack.scale_up import SlackInquiry, plan_with_slack
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
-from slackwater.runtime.autoscaler.slack_planning import SlackInquiry, plan_with_slack
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Run, estimate, largest_first
-from slackwater.controllers.scaleup.existing import place_existing
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.new_nodes import NewNodes, TrackedNodes
+from slackwater.controllers.scaleup.pending import place_existing
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.model.objects import Node, Pod

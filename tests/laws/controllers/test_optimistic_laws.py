@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
-from slackwater.controllers.scaleup.existing import place_existing
-from slackwater.controllers.scaleup.expanders.chain import ExpanderName, Merit, chain_of
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
-from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weights_of
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, ExpanderName, Merit, chain_of, largest_of, weights_of
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.optimistic import OptimisticOptions
-from slackwater.controllers.scaleup.option_queue import OptionQueue
+from slackwater.controllers.scaleup.option_queue import OptimisticOptions, OptionQueue
+from slackwater.controllers.scaleup.pending import place_existing
 from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import NOWHERE

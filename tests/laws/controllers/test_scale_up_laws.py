@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Run, estimate
-from slackwater.controllers.scaleup.existing import place_existing
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.interchangeable import SharedEstimates
+from slackwater.controllers.scaleup.option_queue import SharedEstimates
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
-from slackwater.controllers.scaleup.pending import Demand
+from slackwater.controllers.scaleup.pending import Demand, place_existing
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from slackwater.controllers.scaledown.replica_plan import put_kept_room, with_drains_rolled_back
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.effects import Activate, DrainOrder
 from slackwater.model.events import BudgetSeen, NodeGone
@@ -16,8 +17,6 @@ from slackwater.model.objects import Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.model.selectors import Requirement
-from slackwater.runtime.autoscaler.kept_room import put_kept_room
-from slackwater.runtime.autoscaler.scaledown_planning import with_drains_rolled_back
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 from tests.support import installed
 from tests.support.builders import a_budget, a_pod

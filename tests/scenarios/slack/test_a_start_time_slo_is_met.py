@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec import structs
 
+from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
 from slackwater.model.start_time_slo import Observed, PodClass
-from slackwater.runtime.autoscaler.pod_arrival_watch import ArrivalWatch
 from slackwater.runtime.autoscaler.status_document import record_document
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
@@ -30,7 +30,7 @@ class SLOScene(ShrinkScene):
     arrival_watch: ArrivalWatch
 
     def observing(self) -> Callable[[], tuple[Observed, ...]]:
-        self.arrival_watch = ArrivalWatch(self.state_machine, [WEB], steady=self.time.wall)
+        self.arrival_watch = ArrivalWatch(self.state_machine.state, [WEB], steady=self.time.wall)
         end = int(self.time.wall() // 60)
         past = {"arrivals": {"end": end, "counts": [2] * 120}}
         self.arrival_watch.begin({"at": self.time.wall(), "classes": {"web": past}})

@@ -13,7 +13,7 @@ from slackwater.app.offline.growth import planned_growth
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.template_devices import usual_slices
+from slackwater.controllers.scaleup.template import usual_slices
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.template_devices import DRA_DRIVER, GPU_COUNT, read_template_devices
 from tests.support.answers import json_of

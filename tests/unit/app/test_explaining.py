@@ -18,6 +18,7 @@ from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.slack.headroom_limits import HeadroomCut
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
@@ -30,7 +31,6 @@ from slackwater.model.pod_constraints import ClaimMount, PodConstraints, SpreadC
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.scheduler_profile import FilterProfile, SpreadSources
 from slackwater.model.storage import Storage
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts

@@ -10,10 +10,9 @@ from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
+from slackwater.controllers.loop_plans import ScaleUpRules, _demand
 from slackwater.model.ids import UnixTime
 from slackwater.model.pod_constraints import KindInterner
-from slackwater.runtime.autoscaler.planning import ScaleUpRules
-from slackwater.runtime.autoscaler.scaleup_planning import _demand
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support import installed
 from tests.support.answers import json_of

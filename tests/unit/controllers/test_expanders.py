@@ -10,18 +10,23 @@ from msgspec import structs
 
 from slackwater.adapters.kube.config_maps import decode_priorities
 from slackwater.controllers.scaleup.estimate import Option
-from slackwater.controllers.scaleup.expanders.chain import (
+from slackwater.controllers.scaleup.expanders import (
+    CPU_AND_MEMORY,
+    BadPriorities,
     ExpanderName,
     Measure,
+    Priorities,
     chain_of,
     draw,
+    largest_of,
     least_nodes,
     most_pods,
     node_size,
+    rank,
+    read_priorities,
     waste,
+    weights_of,
 )
-from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities, rank, read_priorities
-from slackwater.controllers.scaleup.expanders.scarcity import CPU_AND_MEMORY, largest_of, weights_of
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from tests.support.builders import a_node

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from slackwater.controllers.scaleup.estimate import Option
-from slackwater.controllers.scaleup.expanders.chain import chain_of
-from slackwater.controllers.scaleup.expanders.priority import Priorities
-from slackwater.controllers.scaleup.expanders.scarcity import CPU_AND_MEMORY
+from slackwater.controllers.scaleup.expanders import CPU_AND_MEMORY, Priorities, chain_of
 from slackwater.controllers.scaleup.groups import Budget, Quota
 from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.model.objects import Pod

@@ -8,9 +8,8 @@ from msgspec import structs
 
 from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, choose_batch
 from slackwater.controllers.scaledown.drains.running_drains import drains_to_give_up
-from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, soft_taints
+from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState, soft_taints
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, GroupOptions

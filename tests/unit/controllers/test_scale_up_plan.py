@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaleup.expanders.priority import read_priorities
+from slackwater.controllers.scaleup.expanders import read_priorities
 from slackwater.controllers.scaleup.groups import Quota, SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.plan import plan_scale_up

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.slack.buffers import PROVISIONING, READY, ResolvedBuffer, marked, resolved, wanted
+from slackwater.controllers.slack.headroom_demand import PROVISIONING, READY, ResolvedBuffer, marked, resolved, wanted
 from slackwater.controllers.slack.planning_input import like
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodKey

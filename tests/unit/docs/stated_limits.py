@@ -26,7 +26,7 @@ from slackwater.app.offline import scaleup as offline_scaleup
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
-from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.cluster.sample_misses import MAX_NOMINATIONS
 from slackwater.controllers.audit import loop as audit
 from slackwater.controllers.history import policy as history
@@ -34,13 +34,13 @@ from slackwater.controllers.migration import migration_choice
 from slackwater.controllers.permits import service as permits
 from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
-from slackwater.controllers.scaleup import new_nodes, refusals, similar
+from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, refusals, similar
 from slackwater.controllers.slack import rate_sizing
 from slackwater.fit import drainability
 from slackwater.fit.devices import search, selectors
 from slackwater.model import pod_constraints
 from slackwater.runtime import decision_log, dispatcher, intake
-from slackwater.runtime.autoscaler import loop_record, plan_events, scaleup_planning
+from slackwater.runtime.autoscaler import loop_record
 from slackwater.runtime.dashboard import pending, series, view
 from slackwater.runtime.flows import scheduling_gates
 from slackwater.runtime.planner import children, process
@@ -187,7 +187,7 @@ PLACEMENT: Final[tuple[Stated, ...]] = (
     stated("devices", "a search of more than {:,} steps on one node", search._MOST_STEPS),
     stated("devices", "nests deeper than {} levels", selectors._DEEPEST),
     stated("devices", "some {} devices for one pod", search._MOST_DEEP // 2),
-    stated("devices", "while it is younger than {:g} minutes", scaleup_planning._PUBLISHED_WITHIN / 60),
+    stated("devices", "while it is younger than {:g} minutes", growable_groups._PUBLISHED_WITHIN / 60),
 )
 
 AUTOSCALER: Final[tuple[Stated, ...]] = (

@@ -5,6 +5,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.loop_plans import Inquiry, PlanMaker, ScaleUpRules
 from slackwater.controllers.policy import Policy
 from slackwater.model.changes import Changes
 from slackwater.model.events import BindEnded, BudgetSeen, NodeGone, NodeSeen, PodGone, PodSeen, Synced
@@ -12,8 +13,6 @@ from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
-from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, ScaleUpRules
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.change_collector import ChangeCollector
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
@@ -40,7 +39,7 @@ def planned_for(changes: Changes) -> list[PodKey]:
     )
     rules = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
     inquiry = Inquiry(changes=changes, rules=rules, group_status={group.name: status}, now=UnixTime(2e9))
-    plans = PlanMaker(ReplicaScaleUpPlanner(clock=lambda: 0.0), clock=lambda: 0.0).make(inquiry)
+    plans = PlanMaker(lambda: 0.0).make(inquiry)
     return [pod.key for scale_up in plans.scale_up.scale_ups for pod in scale_up.pods]
 
 

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.cluster.nodegroups.status import BoughtNode, NodeGroupStatus
+from slackwater.controllers.loop_plans import Inquiry, ReplicaScaleUpPlanner, ScaleUpRules
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
@@ -15,8 +16,6 @@ from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Node
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.template_devices import template_slice
-from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
@@ -130,7 +129,7 @@ def test_machines_that_came_without_their_devices_are_not_bought_again_for_them(
     gone = replace(status, bought=(BoughtNode(node=came, there=False),))
     cluster, planner = (
         cluster_of(pod_body("p", "mine"), class_body(), claim_body("mine", devices_of(ask(1)))),
-        ReplicaScaleUpPlanner(),
+        ReplicaScaleUpPlanner(lambda: 0.0),
     )
     rules = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
 

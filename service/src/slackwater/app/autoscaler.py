@@ -34,10 +34,12 @@ from slackwater.app.policies import (
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
-from slackwater.cluster.nodegroups.limits import BackoffPolicy, NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
+from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, BadPriorities, Priorities
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, BadPriorities, Priorities
+from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
 from slackwater.model.auxiliary import AuxiliaryKind
 from slackwater.model.effects import DrainReport, Effect, FindDestinations, RemoveNode
 from slackwater.model.events import Event
@@ -50,8 +52,6 @@ from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.destination_finder import DestinationFinder
 from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.planning import ScaleUpRules
-from slackwater.runtime.autoscaler.pod_arrival_watch import ArrivalWatch
 from slackwater.runtime.autoscaler.provider_calls import MachineRemover
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document, stamp
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
@@ -213,7 +213,8 @@ class AutoscalerService:
         if not classes:
             return None
         store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
-        return PersistedArrivals(ArrivalWatch(self._state_machine, classes, steady=self._steady), self._group_registry, store)
+        arrival_watch = ArrivalWatch(self._state_machine.state, classes, steady=self._steady)
+        return PersistedArrivals(arrival_watch, self._group_registry, store)
 
     def _new_scale_down_loop(self) -> ScaleDownLoop:
         settings = self._settings

@@ -13,8 +13,8 @@ import structlog
 from slackwater.adapters.kube.config_maps import ArrivalsStore, BadArrivals
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
 from slackwater.model.nodegroups import GroupName
-from slackwater.runtime.autoscaler.pod_arrival_watch import ArrivalWatch
 
 _log = structlog.get_logger(__name__)
 

@@ -16,7 +16,7 @@ from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, Priorities
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
 from slackwater.controllers.scaleup.groups import Quota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy

@@ -9,7 +9,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import WhatIfQuestion
 from slackwater.app.whatif.replica_cluster import GroupRegistryView
 from slackwater.ports.clock import Times
-from slackwater.runtime.autoscaler.planning import LoopPlanner
+from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.planner.process import PlanningProcess, Questions
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater_protocol.durations import seconds

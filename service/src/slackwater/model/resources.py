@@ -111,8 +111,8 @@ def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible:
 def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: int | None, overhead: int) -> int:
     """The pod's request of one resource: the most that runs at the same time, or `pod_level` if that is set, plus `overhead`.
 
-    The formula is `PodRequests` of k8s.io/component-helpers/resource as kube-scheduler calls it. During an in-place resize the
-    status counts too, both that of the containers and that of the pod; how it counts depends on the version
+    The formula is that of k8s.io/component-helpers/resource as kube-scheduler calls it. During an in-place resize the status
+    counts too, both that of the containers and that of the pod; how it counts depends on the version
     (`adapters.kube.pod_requests`). An amount that is not set counts as 0: the API refuses negative ones, so sums and maxima
     stay the same. Node-allocatable claims of DRA are not supported (an alpha gate, off).
 

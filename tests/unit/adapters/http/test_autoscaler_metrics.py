@@ -6,6 +6,7 @@ from typing import Any, Literal
 from prometheus_client import CollectorRegistry, generate_latest
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
+from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.outcome import PlanFailure
 from slackwater.model.effects import DrainEnd, DrainOrder
@@ -15,7 +16,6 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord
 from slackwater.runtime.autoscaler.metrics import AutoscalerCollector
-from slackwater.runtime.autoscaler.planning import PendingCounts
 from tests.support.nodegroups import a_group
 
 A, B = GroupName("a"), GroupName("b")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.bought_nodes import BoughtNodes
+from slackwater.cluster.nodegroups.purchases import BoughtNodes
 from slackwater.cluster.nodegroups.status import NodeObservation
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import InstanceId

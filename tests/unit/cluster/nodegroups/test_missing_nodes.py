@@ -1,6 +1,6 @@
 """Missing nodes: counted since their request, and the earliest request is met first."""
 
-from slackwater.cluster.nodegroups.missing_nodes import MissingNodes
+from slackwater.cluster.nodegroups.purchases import MissingNodes
 from slackwater.model.ids import Instant
 
 

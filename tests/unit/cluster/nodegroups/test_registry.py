@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import Delete, Grow, LowerTarget, ScaleUpInfo
+from slackwater.cluster.nodegroups.status import Delete, Grow, LowerTarget, NodeGroupPolicy, ScaleUpInfo
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceErrorKind, NodeGroup
 from tests.support.nodegroups import a_group, an_instance, observations

@@ -1,6 +1,6 @@
 """How long nodes take to start: from the call for them, as far as it is known, until they take pods."""
 
-from slackwater.cluster.nodegroups.start_times import StartTimes
+from slackwater.cluster.nodegroups.purchases import StartTimes
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import InstanceId
 

@@ -3,10 +3,10 @@
 from slackwater.cluster.nodegroups.status import Grow
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
+from slackwater.controllers.scaleup.plan_events import Announcer, not_triggered, triggered, why_not
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import Reason
-from slackwater.runtime.autoscaler.plan_events import Announcer, not_triggered, triggered, why_not
 from tests.support.builders import a_pod
 
 

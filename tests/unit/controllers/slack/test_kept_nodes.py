@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from slackwater.controllers.slack.kept_nodes import KeptNodes, SlackLoad, SlackPurchase, kept_nodes
+from slackwater.controllers.slack.state import KeptNodes, SlackLoad, SlackPurchase, kept_nodes
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName
 from tests.support.builders import amounts

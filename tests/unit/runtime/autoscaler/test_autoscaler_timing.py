@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import WaitingScaleUp
+from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -18,7 +19,6 @@ from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.planning import ScaleUpRules
 from tests.faults.virtualloop import VIRTUAL
 from tests.support.builders import a_node, a_pod
 from tests.support.planners import InlinePlanning, a_feed

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
-from slackwater.cluster.nodegroups.status import NodeObservation
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy, NodeObservation
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Instant, UnixTime

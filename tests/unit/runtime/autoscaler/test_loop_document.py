@@ -6,10 +6,10 @@ from typing import Any
 import yaml
 
 from slackwater.cluster.nodegroups.status import LostInstance, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
+from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
-from slackwater.runtime.autoscaler.planning import PendingCounts
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document
 from tests.support.nodegroups import a_group, an_instance
 

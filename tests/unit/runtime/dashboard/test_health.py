@@ -7,13 +7,13 @@ from itertools import count
 from typing import Any
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.loop_plans import _counts
 from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.scaleup.growable_groups import skip_reason_of
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.model.ids import Generation, Instant, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
-from slackwater.runtime.autoscaler.planning import _counts
-from slackwater.runtime.autoscaler.scaleup_planning import skip_reason_of
 from slackwater.runtime.autoscaler.status_document import record_document
 from slackwater.runtime.dashboard.health import _of_loop
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot

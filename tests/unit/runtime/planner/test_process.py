@@ -13,13 +13,13 @@ import anyio
 import pytest
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.loop_plans import Inquiry, ScaleUpRules
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.ids import UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.ports.clock import Watch
-from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
 from slackwater.runtime.planner.process import COMMAND, PlanFailedError, PlannerLostError
 from tests.support import installed
 from tests.support.builders import a_pod
@@ -194,7 +194,7 @@ async def test_a_plan_that_fails_says_where_and_the_next_inquiry_may_be_sent() -
     async with a_process() as cluster:
         broken = {GROUP: replace(a_group_status()[GROUP], group=cast("Any", None))}
         cluster.has(*pending(3))
-        with pytest.raises(PlanFailedError, match=r"scaleup_planning\.py"):
+        with pytest.raises(PlanFailedError, match=r"loop_plans\.py"):
             await cluster.process.plan(inquiry(broken), Watch(clock))
         cluster.process.forget()
         assert (await plan(cluster))[:2] == (2, 1)

@@ -11,14 +11,14 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.loop_plans import Inquiry, ScaleUpRules
+from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.runtime.autoscaler.planning import Inquiry, ScaleUpRules
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry
 from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, PlannerQuestion, Question
 from slackwater.runtime.planner.session import AnswerInChild, Session
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
@@ -125,7 +125,7 @@ class Process:
 
 
 def without_times(plans: object) -> str:
-    changed = replace(plans, seconds={} if hasattr(plans, "slack") else 0.0)  # type: ignore[type-var]
+    changed = plans if hasattr(plans, "slack") else replace(plans, seconds=0.0)  # type: ignore[type-var]
     return repr(changed)
 
 

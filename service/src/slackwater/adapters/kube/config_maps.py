@@ -20,7 +20,7 @@ from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.structs import Wire
 from slackwater.adapters.kube.yaml_text import YamlProblem, yaml_tree
-from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities, read_priorities
+from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities, read_priorities
 from slackwater.model.events import PausesSeen
 from slackwater.model.pauses import ACTIVITIES, ALL, pauses_of, unknown_keys
 from slackwater.model.selectors import whole_number

@@ -4,7 +4,7 @@
   types. Other workloads are already watched as auxiliary objects.
 - `BufferStatusWriter`: writes the status of buffers where it differs from the wanted one.
 
-How placeholders are made of the requests, and what the status should be, is decided in `controllers.slack.buffers`.
+How placeholders are made of the requests, and what the status should be, is decided in `controllers.slack.headroom_demand`.
 """
 
 from collections.abc import Callable, Iterable

@@ -21,7 +21,10 @@ from slackwater.app.scheduler_config.scoring import score_profile_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.replica_cluster import unknown
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES, Priorities
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
+from slackwater.controllers.scaleup.growable_groups import growable_group, leave_out
+from slackwater.controllers.slack.report import slack_in_group
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation
 from slackwater.explain.node_groups import explain_group
@@ -42,9 +45,6 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.pauses import Pause
 from slackwater.model.scheduler_profile import with_default_spread
-from slackwater.runtime.autoscaler.scaleup_planning import growable_group, leave_out
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
-from slackwater.runtime.autoscaler.slack_report import slack_in_group
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 _NOWHERE: Final = Row(-1)

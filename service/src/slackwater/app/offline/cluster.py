@@ -35,7 +35,7 @@ from slackwater.app.offline.objects import (
     scales_of,
 )
 from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
-from slackwater.controllers.scaleup.expanders.priority import BadPriorities, Priorities
+from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities
 from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.eviction_facts import Owner
@@ -85,7 +85,7 @@ class Cluster:
     selectors of Services and controllers. `profiles`: kube-scheduler's. `daemons`: the pods that DaemonSets
     would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
-    expander `priority`; None if there is none, or if it cannot be read: then `priorities_problem` says why.
+    expander for priorities; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
     `kubernetes`: the version of kube-scheduler whose rules hold.
 

@@ -18,7 +18,7 @@ from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up
 from slackwater.app.scheduler_config.filtering import known_schedulers
 from slackwater.app.scheduler_config.scoring import score_profile_of
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation

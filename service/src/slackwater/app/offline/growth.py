@@ -15,22 +15,20 @@ from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.offline.placement import as_accounted, pending_pods, snapshot_of
 from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.existing import awaits_devices
-from slackwater.controllers.scaleup.expanders.priority import NO_PRIORITIES
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import pending_demand
+from slackwater.controllers.scaleup.pending import awaits_devices, pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.template import attaching, template_of
-from slackwater.controllers.scaleup.template_devices import Published, awaits_slices, publishing
+from slackwater.controllers.scaleup.template import Published, attaching, awaits_slices, publishing, template_of
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
-from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
+from slackwater.controllers.slack.planning_input import RunningPodRequests
+from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS
-from slackwater.runtime.autoscaler.slack_planning import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield

@@ -11,17 +11,16 @@ from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import planned_growth, removal_groups
 from slackwater.app.policies import scale_down_policy_of
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
+from slackwater.controllers.scaledown.replica_plan import running_there, settled
+from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownState
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
 from slackwater.ports.whatif_answers import Kept, RemovableNode, ScaleDownAnswer
-from slackwater.runtime.autoscaler.scaledown_planning import running_there, settled
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.durations import seconds as seconds_of

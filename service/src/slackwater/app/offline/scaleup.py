@@ -14,6 +14,7 @@ from slackwater.app.offline.growth import planned_growth
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
+from slackwater.controllers.slack.scale_up import LoopPlans
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
@@ -27,7 +28,6 @@ from slackwater.ports.whatif_answers import (
     ScaleUpAnswer,
     UnhelpablePod,
 )
-from slackwater.runtime.autoscaler.slack_planning import LoopPlans
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 

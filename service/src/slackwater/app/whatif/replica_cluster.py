@@ -11,14 +11,14 @@ from slackwater.app.offline.cluster import READ, Cluster
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.version import VersionFound
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaleup.expanders.priority import Priorities
+from slackwater.controllers.scaleup.expanders import Priorities
 from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.growable_groups import skip_reason_of
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.fit.remaining_pdb_tracker import Scales
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
-from slackwater.runtime.autoscaler.scaleup_planning import skip_reason_of
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: Kinds that the service watches only if the autoscaler runs.
@@ -34,7 +34,7 @@ class GroupRegistryView:
     """What the autoscaler knows in addition to the state machine and the replica.
 
     `group_status` and `slack` are those of the last loop: empty and None before the first. `priorities` are those of the
-    expander `priority`, None if none were read."""
+    expander for priorities, None if none were read."""
 
     group_status: Mapping[GroupName, NodeGroupStatus]
     priorities: Priorities | None = None

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from slackwater.cluster.nodegroups.bought_nodes import BoughtNodes
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
-from slackwater.cluster.nodegroups.missing_nodes import MissingNodes
-from slackwater.cluster.nodegroups.start_times import StartTimes
+from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes
 from slackwater.cluster.nodegroups.status import (
     LostInstance,
     Marks,
     NodeGroupBackoff,
+    NodeGroupPolicy,
     NodeGroupStatus,
     NodeObservation,
     after_failure,

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.cluster.nodegroups.group_state import GroupMemory, UnconfirmedScaleUp
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.status import (
     Delete,
     GrantedScaleUps,
     GroupCleanup,
     Grow,
     LowerTarget,
+    NodeGroupPolicy,
     NodeGroupStatus,
     NodeObservation,
     ScaleUpInfo,

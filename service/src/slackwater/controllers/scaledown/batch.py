@@ -11,9 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
-from slackwater.controllers.scaledown.state import KeptNode
+from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.reasons import UnremovableReason

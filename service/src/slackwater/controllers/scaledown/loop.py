@@ -8,19 +8,17 @@ The state machine continues removals (`state_machine.drains`); `runtime.autoscal
 Deliberately absent: anything that waits.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
-from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, Status, choose_batch
-from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
-from slackwater.controllers.scaledown.outcome import Removable
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
-from slackwater.controllers.scaledown.state import ScaleDownState, restored, soft_taints
+from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
+from slackwater.controllers.scaledown.state import Removable, ScaleDownState, restored, soft_taints
 from slackwater.controllers.scaledown.utilization import is_gpu
 from slackwater.model.auxiliary import Targets
 from slackwater.model.effects import (
@@ -39,10 +37,9 @@ from slackwater.model.effects import (
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
-from slackwater.model.pauses import Activity
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal, without_candidates
+from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
 #: Reasons of a rollback that do not count as a failure: the group gets no cool-down.
@@ -73,46 +70,13 @@ class ScaleDownRecord:
     seconds: float = 0.0
 
 
-class DrainStateMachine(Protocol):
-    """The part of the state machine that the loop uses."""
-
-    @property
-    def state(self) -> ClusterState:
-        """The cluster's tables, for reading."""
-        ...
-
-    @property
-    def drains(self) -> Drains:
-        """All removals that have begun, for reading."""
-        ...
-
-    @property
-    def paused(self) -> Set[Activity]:
-        """The activities that a person has paused."""
-        ...
-
-    def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
-        """Begins one batch of removals."""
-        ...
-
-    def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
-        """Continues removals that a former process began."""
-        ...
-
-    def cancel_drain(
-        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
-    ) -> tuple[CancelAnswer, list[Effect]]:
-        """Rolls a removal back, unless the provider has already been asked to delete the machine."""
-        ...
-
-
 class ScaleDownLoop:
     """Scale-down in the autoscaler's loop; one object for the life of the process. `policy` returns the present settings."""
 
     def __init__(
         self,
         *,
-        state_machine: DrainStateMachine,
+        state_machine: StateMachine,
         group_registry: NodeGroupRegistry,
         policy: Callable[[], ScaleDownPolicy],
         timeout_seconds: float,

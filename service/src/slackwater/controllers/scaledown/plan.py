@@ -19,13 +19,21 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaledown import recent_evictions
 from slackwater.controllers.scaledown.eligibility import EligibilityInput, RemainingMinima, judge_node
-from slackwater.controllers.scaledown.outcome import Removable, ScaleDownPlan
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
 from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
-from slackwater.controllers.scaledown.state import DrainFailure, Eviction, Failure, KeptNode, ScaleDownState
+from slackwater.controllers.scaledown.state import (
+    DrainFailure,
+    Eviction,
+    Failure,
+    KeptNode,
+    Removable,
+    ScaleDownPlan,
+    ScaleDownState,
+    missing,
+    remembered,
+)
 from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
 from slackwater.fit.drainability import RuleFacts
@@ -127,7 +135,7 @@ class _Planning:
         self.evacuations = Evacuations(
             self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
         )
-        recent = recent_evictions.remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
+        recent = remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
         candidates = self._in_order(list(self._eligible(rows)))
         tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))
@@ -211,7 +219,7 @@ class _Planning:
     def _evicted_fit(self, recent: tuple[Eviction, ...]) -> KeptNode | None:
         """Places the recently evicted pods that still need room. They stay in the trial, so their room is not used otherwise.
         Returns None if all fit; else the reason why no node may be removed."""
-        pods = sorted(recent_evictions.missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
+        pods = sorted(missing(recent, self.planning_input), key=lambda pod: (-pod.priority, pod.key))
         if not pods:
             return None
         snapshot = self.planning_input.snapshot

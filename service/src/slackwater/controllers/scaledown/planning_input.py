@@ -41,7 +41,7 @@ class PlanningInput:
     prices: Mapping[GroupName, float] = field(default_factory=dict)
     #: Placeholders with their nodes; they are neither in the snapshot nor in `running_pods`.
     placeholders: Sequence[Pod] = ()
-    #: The number of working nodes that each group keeps for slack; see `controllers.slack.kept_nodes`. Except for the groups
+    #: The number of working nodes that each group keeps for slack; see `controllers.slack.state`. Except for the groups
     #: `kept_when_empty`, nodes without pods and placeholders are not kept.
     kept_for_slack: Mapping[GroupName, int] = field(default_factory=dict)
     kept_when_empty: frozenset[GroupName] = frozenset()

@@ -13,9 +13,8 @@ from itertools import groupby
 
 import numpy as np
 
-from slackwater.controllers.scaleup.alike_pods import AlikePods
-from slackwater.controllers.scaleup.expanders.scarcity import Resources, resources_of
-from slackwater.controllers.scaleup.groups import Budget, counted
+from slackwater.controllers.scaleup.groups import Budget, Resources, counted, resources_of
+from slackwater.controllers.scaleup.inter_pod_constraints import AlikePods
 from slackwater.controllers.scaleup.new_nodes import NewNodes, TrackedNodes
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.failure import concerning

@@ -72,6 +72,15 @@ class GrowableGroup:
         return self.group.name
 
 
+#: By resource name: `cpu` in milliCPU, `memory` and huge pages in bytes, devices by number.
+Resources = Mapping[str, int]
+
+
+def resources_of(node: Node) -> Resources:
+    """What is allocatable on the node, by resource name."""
+    return {**dict(node.scalars), "cpu": node.allocatable.cpu, "memory": node.allocatable.memory}
+
+
 def upcoming_name(group: GroupName, number: int) -> NodeName:
     """The name in a plan of a node that has not registered, since its real name is not known yet."""
     return NodeName(f"upcoming:{group}:{number}")

@@ -177,7 +177,7 @@ class TrackedNodes:
         self.cut = False
 
     def fill_alike(self, kinds: Sequence[KindId], count: int) -> Iterator[Rows]:
-        """Places `count` pods of each of these equivalence groups, which are alike (`alike_pods`), and of which no pods have
+        """Places `count` pods of each of these equivalence groups, which are alike (`AlikePods`), and of which no pods have
         been placed here yet. Yields what `fill` would return for each.
 
         Alike groups take room from one another, and nothing else. If the pods of one got their rows without a new node, those

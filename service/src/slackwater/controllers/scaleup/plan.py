@@ -23,17 +23,13 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
-from slackwater.controllers.scaleup.existing import place_existing, place_nominated, without_lost_nominations
-from slackwater.controllers.scaleup.expanders.chain import Merit, chain_of
-from slackwater.controllers.scaleup.expanders.scarcity import largest_of, weights_of
+from slackwater.controllers.scaleup.expanders import Merit, chain_of, largest_of, weights_of
 from slackwater.controllers.scaleup.failures import Remaining
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.interchangeable import SharedEstimates
-from slackwater.controllers.scaleup.optimistic import OptimisticOptions
-from slackwater.controllers.scaleup.option_queue import OptionQueue
+from slackwater.controllers.scaleup.option_queue import OptimisticOptions, OptionQueue, SharedEstimates
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan, Unhelpable
-from slackwater.controllers.scaleup.pending import Demand
+from slackwater.controllers.scaleup.pending import Demand, place_existing, place_nominated, without_lost_nominations
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.refusals import Refusals, RefusalSearch
 from slackwater.controllers.scaleup.similar import bundles

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from slackwater.controllers.scaleup.expanders.chain import ExpanderName
-from slackwater.controllers.scaleup.expanders.priority import Priorities
+from slackwater.controllers.scaleup.expanders import ExpanderName, Priorities
 from slackwater.controllers.scaleup.groups import Quota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.model.ids import Seconds

@@ -11,9 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.alike_pods import AlikePods
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
-from slackwater.controllers.scaleup.inter_pod_constraints import InterPodConstraints
+from slackwater.controllers.scaleup.inter_pod_constraints import AlikePods, InterPodConstraints
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible

@@ -2,19 +2,22 @@
 
 - `slack_input_of`: what the nodes of a rule have, and what its pods request.
 - `PodHeadroom`, `like`, `example_pods`: placeholders for annotated workloads, CapacityBuffers and start-time SLOs.
+- `RunningPodRequests`: the requests of the pods on a row, one by one; a snapshot has only their sums.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from functools import reduce
+from typing import Final
 
 from slackwater.controllers.slack.policy import SlackRule
 from slackwater.model.ids import Row
-from slackwater.model.objects import Labels, Node, Pod, Taint
+from slackwater.model.objects import Labels, Node, Pod, Taint, is_daemon
 from slackwater.model.placeholders import a_placeholder
 from slackwater.model.pod_constraints import Kind, Toleration
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import PodsByRow
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
 _HARD: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -52,17 +55,46 @@ class SlackNode:
     room: Amounts
 
 
-class PodRequests(Protocol):
-    """Reads what single pods on a row request; the snapshot has only sums."""
+class RunningPodRequests:
+    """Reads what single pods on a row request, and keeps no state."""
 
-    def asks(self, rows: Sequence[Row]) -> Iterable[Amounts]:
-        """The requests of the pods on these rows that may come again: replicas of controllers other than DaemonSets and
-        StatefulSets."""
-        ...
+    def __init__(self, running_pods: PodsByRow) -> None:
+        self._running_pods = running_pods
+
+    def asks(self, rows: Sequence[Row]) -> list[Amounts]:
+        """The distinct requests of the pods on these rows that may come again (`may_recur`)."""
+        # Replicas share their equivalence group and eviction facts, so most pods are skipped by two comparisons.
+        seen: set[tuple[int, int]] = set()
+        found: dict[Amounts, None] = {}
+        for row in rows:
+            for pod, kind in self._running_pods.on(row):
+                key = (kind, id(pod.eviction_facts))
+                if key not in seen:
+                    seen.add(key)
+                    if may_recur(pod):
+                        found[pod.kind.requests] = None
+        return list(found)
+
+    def of(self, pods: Iterable[Pod]) -> list[Amounts]:
+        """The distinct requests of those pods that may come again (`may_recur`); for pending pods."""
+        return list(dict.fromkeys(pod.kind.requests for pod in pods if may_recur(pod)))
 
     def daemons(self, row: Row) -> Amounts:
-        """The sum of what the row's DaemonSet pods and static pods request."""
-        ...
+        return reduce(Amounts.plus, (pod.kind.requests for pod, _ in self._running_pods.on(row) if is_daemon(pod)), NOTHING)
+
+    def in_use(self, row: Row) -> bool:
+        """Does the row have a pod other than DaemonSet pods?"""
+        return any(not is_daemon(pod) for pod, _ in self._running_pods.on(row))
+
+
+def may_recur(pod: Pod) -> bool:
+    """May pods like this one come again, so that slack is sized for them?
+
+    Excluded are DaemonSet pods, which come with their nodes; StatefulSet pods, because a database is no reason to keep a node
+    warm; and pods with the slack annotation `0`.
+    """
+    owner = pod.eviction_facts.owner
+    return not is_daemon(pod) and pod.eviction_facts.slack != "0" and not (owner is not None and owner.kind == "StatefulSet")
 
 
 def slack_input_of(
@@ -71,7 +103,7 @@ def slack_input_of(
     *,
     rows: Iterable[Row],
     slack_nodes: Sequence[SlackNode],
-    pod_requests: PodRequests,
+    pod_requests: RunningPodRequests,
     waiting: Iterable[Amounts] = (),
 ) -> SlackInput:
     """The input of one rule. `rows`: existing and upcoming nodes. `slack_nodes`: new nodes of the groups. `waiting`: the

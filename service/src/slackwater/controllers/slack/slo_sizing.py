@@ -6,20 +6,33 @@
 A node that is requested now takes pods one lead later, so the largest need from now until then is kept. The forecaster is
 chosen again each hour, and when the lead has changed. How often demand may exceed the room is computed again every ten minutes.
 The number of pods that will go is predicted in each loop from the number that run. The placeholders are divided among
-equivalence groups in proportion to the newest pods. Deliberately absent: the arithmetic (`start_time_slo`, `forecasters`).
+equivalence groups in proportion to the newest pods. Deliberately absent: the arithmetic (`start_time_slo`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.slack.forecasters import AIM, Forecaster, choose_forecaster, room_ahead
+from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.slack.planning_input import PodHeadroom, like
-from slackwater.controllers.slack.policy import PPM
-from slackwater.controllers.slack.start_time_slo import ArrivalHistory, StartTimeSLO, Traffic, above_usual
+from slackwater.controllers.slack.policy import PPM, SlackPolicy
+from slackwater.controllers.slack.start_time_slo import (
+    AIM,
+    ArrivalHistory,
+    Forecaster,
+    StartTimeSLO,
+    Traffic,
+    above_usual,
+    choose_forecaster,
+    room_ahead,
+)
+from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.columns import Int64
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.pod_constraints import Kind
 from slackwater.model.start_time_slo import KindShare, Observed
 
 #: The length of a step of the computation, in minutes; the number of steps in a day.
@@ -250,3 +263,45 @@ def _shared(count: int, mix: Sequence[KindShare]) -> list[int]:
     left = count - sum(whole for whole, _ in parts)
     more = set(sorted(range(len(parts)), key=lambda at: -parts[at][1])[:left])
     return [whole + (at in more) for at, (whole, _) in enumerate(parts)]
+
+
+def leads_of(
+    observed: Sequence[Observed],
+    groups: Sequence[GrowableGroup],
+    starts: Mapping[GroupName, Sequence[float]],
+    policy: SlackPolicy,
+    *,
+    comparing: bool = False,
+) -> dict[str, int]:
+    """The lead time of each pod class in whole seconds: the time from when a node is needed until it takes pods.
+
+    It is the longest start time of the groups whose nodes fit the class, plus the time until the next plan is made. `starts`:
+    the start times in seconds of each group's last nodes. `comparing`: the cluster supports the toleration operators Gt and Lt.
+    """
+
+    found = {}
+    for seen in observed:
+        kinds = [share.kind for share in seen.mix]
+        ours = [group.name for group in groups if any(_takes(group, kind, comparing) for kind in kinds)]
+        known = [_at_share(starts[name], seen.of.share_ppm) for name in ours if starts.get(name)]
+        found[seen.of.name] = ceil(max(known, default=policy.node_start_seconds) + policy.scan_interval)
+    return found
+
+
+def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
+    """The percentile `share_ppm` (in millionths) of the durations: the smallest one that at least this share does not
+    exceed."""
+    return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
+
+
+def _takes(group: GrowableGroup, kind: Kind, comparing: bool) -> bool:
+    """Could a new node of the group take a pod of the class, by labels, taints and room? The plan checks the rest."""
+    if group.template is None:
+        return False
+    node = group.template.node
+    hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
+    return (
+        kind.requests.within(node.allocatable)
+        and all(node.labels.get(key) == value for key, value in kind.node_selector)
+        and all(tolerated(taint, kind.tolerations, comparing=comparing) for taint in hard)
+    )

@@ -22,8 +22,12 @@ import structlog
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
+from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpResult, ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
+from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
+from slackwater.controllers.scaleup.plan_events import Announcer, stuck, stuck_note, triggered
+from slackwater.controllers.slack.report import slack_problems
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
@@ -35,12 +39,9 @@ from slackwater.model.start_time_slo import Observed
 from slackwater.ports.clock import Clocks, Watch
 from slackwater.runtime.autoscaler.group_observations import GroupObserver, Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord, NeededBy, is_healthy
-from slackwater.runtime.autoscaler.plan_events import Announcer, stuck, stuck_note, triggered
-from slackwater.runtime.autoscaler.planning import Inquiry, LoopPlanner, Plans, ScaleUpResult, ScaleUpRules
 from slackwater.runtime.autoscaler.provider_calls import Actor, Done
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.autoscaler.slack_report import slack_problems
 from slackwater.runtime.autoscaler.status_document import log_loop
+from slackwater.runtime.planner.messages import LoopPlanner
 
 _log = structlog.get_logger(__name__)
 

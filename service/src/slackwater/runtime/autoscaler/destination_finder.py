@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 import structlog
 
+from slackwater.controllers.scaledown.replica_plan import DestinationQuestion
 from slackwater.model.effects import FindDestinations
 from slackwater.model.events import Destination, DestinationsFound, Event
-from slackwater.runtime.autoscaler.kept_room import DestinationQuestion
 
 _log = structlog.get_logger(__name__)
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import anyio
 import structlog
 
-from slackwater.cluster.nodegroups.limits import NodeGroupPolicy
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import NodeObservation, marks_of
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy, NodeObservation, marks_of
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup

@@ -11,15 +11,15 @@ from itertools import chain, islice
 from typing import Final, Literal, get_args
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, WaitingScaleUp
+from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.histogram import Spread
 from slackwater.model.ids import Generation, Instant, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.placeholders import is_placeholder
 from slackwater.ports.protocols import ProviderError
-from slackwater.runtime.autoscaler.planning import PendingCounts
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
 #: As Cluster Autoscaler's ok-total-unready-count and max-total-unready-percentage: more unready nodes than both mean an outage.
 _FEW_UNREADY = 3

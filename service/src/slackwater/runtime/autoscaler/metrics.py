@@ -11,11 +11,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from slackwater.controllers.scaleup.outcome import FailedPart
+from slackwater.controllers.slack.report import slack_shares
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.histograms import histogram
 from slackwater.runtime.autoscaler.loop_record import FUNCTIONS, LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.planning import PlannerObservation
-from slackwater.runtime.autoscaler.slack_report import slack_shares
+from slackwater.runtime.planner.messages import PlannerObservation
 
 _PREFIX: Final = "cluster_autoscaler_"
 

@@ -10,11 +10,11 @@ import yaml
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.slack.report import slack_document
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.ids import UnixTime
 from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
-from slackwater.runtime.autoscaler.slack_report import slack_document
 
 #: The words of Cluster Autoscaler's status, which dashboards parse.
 _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}

@@ -7,24 +7,26 @@ planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None o
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.outcome import ScaleDownPlan
-from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpResult
+from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal
+from slackwater.controllers.scaledown.state import ScaleDownPlan, ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUp, Unhelpable
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.controllers.slack.state import SlackState
+from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.devices import DeviceObjects
 from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.placeholders import HeadroomRequests
 from slackwater.model.storage import Storage
-from slackwater.runtime.autoscaler.planning import Inquiry, Plans, ScaleUpResult
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownInquiry, ScaleDownProposal
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
+from slackwater.ports.clock import Watch
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
@@ -36,6 +38,42 @@ class PlannerQuestion(Protocol):
         """Answers the question from the replica, in a child of the planning process. Returns the encoded answer, such as JSON.
         Raises `WhatIfRefused` if the question cannot be answered."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerObservation:
+    """Figures of the planning process: how often it was restarted, its resident memory in bytes, and for how many seconds it
+    has given no sign of progress while it makes a plan."""
+
+    restarts: int = 0
+    resident_bytes: int = 0
+    silent_seconds: float = 0.0
+
+
+#: Makes the inquiry of the collected changes and the auxiliary objects. Called while the state machine is in the state to which
+#: the changes lead; called again if the planning process ends before it has answered.
+MakeInquiry = Callable[[Changes, AuxiliaryObjects], Inquiry]
+
+
+class LoopPlanner(Protocol):
+    """Makes plans for the loop. Only one task at a time may call `plan` and `scale_down`. `watch` measures for how long these
+    block the event loop.
+
+    The loop calls `forget` after a failed plan, because it is then unknown which changes were applied. The next inquiry then
+    contains the whole cluster.
+    """
+
+    async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
+        """Returns the plans for scale-up and slack, for the inquiry that `make` makes."""
+        ...
+
+    async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
+        """The scale-down plan for the last inquiry. None: that inquiry requested none, or has been forgotten."""
+        ...
+
+    def forget(self) -> None: ...
+
+    def observation(self) -> PlannerObservation: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,13 +21,13 @@ import structlog
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from slackwater.controllers.loop_plans import Plans
+from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.changes import Changes
 from slackwater.model.ids import Instant
 from slackwater.model.pod_constraints import MOST_RULES
 from slackwater.ports.clock import Watch
 from slackwater.ports.threads import in_thread
-from slackwater.runtime.autoscaler.planning import MakeInquiry, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
 from slackwater.runtime.planner.messages import (
     PLAN,
     PROGRESS,
@@ -35,6 +35,7 @@ from slackwater.runtime.planner.messages import (
     Ask,
     AskScaleDown,
     Failed,
+    MakeInquiry,
     PlannerQuestion,
     Question,
     decode_piece,

@@ -24,13 +24,20 @@ import anyio
 import structlog
 from anyio import get_cancelled_exc_class
 
+from slackwater.controllers.loop_plans import Plans
+from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Watch
 from slackwater.ports.protocols import WhatIfRefused
-from slackwater.runtime.autoscaler.planning import MakeInquiry, PlannerObservation, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.planner.messages import FRAMED_TYPES, AnswerKind, Failed, PlannerQuestion
+from slackwater.runtime.planner.messages import (
+    FRAMED_TYPES,
+    AnswerKind,
+    Failed,
+    MakeInquiry,
+    PlannerObservation,
+    PlannerQuestion,
+)
 from slackwater.runtime.planner.pipe import LOST, Link
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 
@@ -89,7 +96,7 @@ class Questions(Protocol):
 
 class PlanningProcess:
     """Makes plans and answers questions in a process of its own. Implements `Questions` and
-    `runtime.autoscaler.planning.LoopPlanner`. A plan that takes longer than `plan_seconds` fails, and its process is killed.
+    `LoopPlanner`. A plan that takes longer than `plan_seconds` fails, and its process is killed.
     The process is also killed if it is silent for `silent_seconds` while it plans; then the next one may be silent for twice as
     long, in case the machine is that slow. `pieces`: further types whose long collections are sent in pieces."""
 

@@ -14,12 +14,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, Protocol
 
+from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans
+from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.changes import Changes
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
-from slackwater.runtime.autoscaler.planning import Inquiry, PlanMaker, Plans
-from slackwater.runtime.autoscaler.scaledown_planning import ScaleDownProposal
-from slackwater.runtime.autoscaler.scaleup_planning import ReplicaScaleUpPlanner
 from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, Failed, PlannerQuestion, Question
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -64,7 +63,7 @@ class Session:
         self._plan_done = plan_done
         self._begin_answer = begin_answer
         self._progress, self._reported_at = progress, 0.0
-        self._maker = PlanMaker(ReplicaScaleUpPlanner(clock=self._clock), clock=self._clock)
+        self._maker = PlanMaker(self._clock)
         self._decoder = Decoder()
         self._encoder = Encoder(FRAMED_TYPES, theirs=self._is_theirs)
         #: The destinations that the last scale-down plan found for the pods of each node. Not sent to the service, because only

@@ -1,6 +1,12 @@
-"""The nodes of a group's last purchase: what its new machines really are, whatever configuration and older nodes promise."""
+"""What became of the nodes that were requested for one group.
 
-from collections.abc import Container, Mapping
+- `BoughtNodes`: what its new machines really are, whatever configuration and older nodes promise.
+- `StartTimes`: how long they take to start.
+- `MissingNodes`: those of which the provider lists no instance yet.
+"""
+
+from collections import deque
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -100,3 +106,73 @@ def _promise_of(template: Node | None) -> object:
         return None
     labels = {key: value for key, value in template.labels.items() if key != HOSTNAME}
     return labels, template.allocatable, template.scalars, template.taints, template.csi, template.slices
+
+
+_MOST_STARTS: Final = 16
+_MOST_ASKED: Final = 10_000
+
+
+class StartTimes:
+    """Measures how long the nodes of one group take from the request until they start."""
+
+    def __init__(self) -> None:
+        self._asked: deque[Instant] = deque(maxlen=_MOST_ASKED)
+        self._begun: dict[InstanceId, Instant] = {}
+        #: The instances listed at the last observation; None before the first.
+        self._there: frozenset[InstanceId] | None = None
+        self._seconds: deque[float] = deque(maxlen=_MOST_STARTS)
+        #: When each listed instance was requested, if we requested it.
+        self.asked_at: dict[InstanceId, Instant] = {}
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """How long the nodes that started last took to start, in seconds, the newest last."""
+        return tuple(self._seconds)
+
+    def restore(self, seconds: Collection[float]) -> None:
+        """Adds what an earlier process measured, as older than what this process measured."""
+        newer = list(self._seconds)
+        self._seconds.clear()
+        self._seconds.extend([*seconds, *newer])
+
+    def asked(self, nodes: int, now: Instant) -> None:
+        self._asked.extend([now] * min(nodes, _MOST_ASKED))
+
+    def forget_open_requests(self) -> None:
+        """Forgets open requests: all requested nodes have appeared, or will not."""
+        self._asked.clear()
+
+    def observe(self, there: Collection[InstanceId], started: Collection[InstanceId], now: Instant) -> None:
+        """Updates the start times from the instances that are listed now and those of them that take pods."""
+        if self._there is not None:
+            for id_ in sorted(frozenset(there) - self._there):
+                if self._asked:
+                    self.asked_at[id_] = self._asked.popleft()
+                self._begun[id_] = self.asked_at.get(id_, now)
+        self._there = frozenset(there)
+        self.asked_at = {id_: at for id_, at in self.asked_at.items() if id_ in self._there}
+        for id_ in list(self._begun):
+            if id_ not in self._there:
+                del self._begun[id_]
+            elif id_ in started:
+                self._seconds.append(now - self._begun.pop(id_))
+
+
+class MissingNodes:
+    """When each missing node of one group was requested. It assumes that the nodes requested first appear first."""
+
+    def __init__(self) -> None:
+        self._requested_at: deque[Instant] = deque()  # the earliest first
+
+    def __len__(self) -> int:
+        return len(self._requested_at)
+
+    def observe(self, missing: int, appeared: int, now: Instant) -> None:
+        """Takes in that `missing` nodes are missing now, and that `appeared` new instances are listed since the last call."""
+        for _ in range(min(len(self), max(appeared, len(self) - missing))):
+            self._requested_at.popleft()
+        self._requested_at.extend([now] * (missing - len(self)))
+
+    def longer_than(self, seconds: float, now: Instant) -> int:
+        """How many nodes have been missing for more than `seconds`."""
+        return sum(now - requested_at > seconds for requested_at in self._requested_at)

@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.controllers.slack.forecasters import Forecaster
 from slackwater.controllers.slack.rate_sizing import MOST_PIECES
+from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.controllers.slack.slo_sizing import SLORoom
+from slackwater.controllers.slack.start_time_slo import Forecaster
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.runtime.autoscaler.slack_planning import SlackPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,13 +24,11 @@ from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
 from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, joined, within_nodes
-from slackwater.controllers.slack.kept_nodes import SlackLoad, SlackPurchase, kept_nodes
 from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
-from slackwater.controllers.slack.planning_input import SlackInput, SlackNode, slack_input_of, works
+from slackwater.controllers.slack.planning_input import RunningPodRequests, SlackInput, SlackNode, slack_input_of, works
 from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
-from slackwater.controllers.slack.running_pod_requests import RunningPodRequests
-from slackwater.controllers.slack.state import Placeholder, SlackState
+from slackwater.controllers.slack.state import Placeholder, SlackLoad, SlackPurchase, SlackState, kept_nodes
 from slackwater.fit.assumed_claims import assume_free_devices, has_claims
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.fit.feasible_nodes import admitting
@@ -106,7 +104,7 @@ def plan_with_slack(
     *,
     policy: ScaleUpPolicy,
     clock: Callable[[], float],
-    slack: SlackInquiry,
+    slack: SlackInquiry | None,
     pod_requests: RunningPodRequests,
     hints: Mapping[PodUid, NodeName] = _NO_HINTS,
 ) -> LoopPlans:
@@ -116,10 +114,13 @@ def plan_with_slack(
     on existing, upcoming and newly planned nodes. Those without room get nodes of their own, of the smallest sufficient size
     (expander `smallest-node`), within the limits that the nodes for real pods leave. The snapshot is left unchanged.
 
-    If the plan for placeholders raises an error, the plan for real pods is returned alone, with the error (`failures`).
+    Without `slack` only real pods are planned for. If the plan for placeholders raises an error, the plan for real pods is
+    returned alone, with the error (`failures`).
     """
     with snapshot.fork():
         plan = plan_scale_up(snapshot, demand, groups, policy=policy, clock=clock, hints=hints)
+    if slack is None:
+        return LoopPlans(plan=plan)
     try:
         return _with_placeholders(
             snapshot, demand, groups, plan, policy=policy, clock=clock, slack=slack, requests=pod_requests

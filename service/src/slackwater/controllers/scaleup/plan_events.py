@@ -11,7 +11,6 @@ from typing import Final
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
-from slackwater.controllers.slack.headroom_limits import HeadroomCut
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -75,13 +74,6 @@ def not_triggered(unhelpable: Iterable[Unhelpable]) -> Iterator[Announce]:
             yield _event(pod, "NotTriggerScaleUp", note)
 
 
-def headroom_cut(cuts: Iterable[HeadroomCut]) -> Iterator[Announce]:
-    """The Event SlackLimited on the pod for which less room is kept than requested."""
-    for cut in cuts:
-        if cut.pod is not None and cut.pod.uid:
-            yield Announce(cut.pod.uid, cut.pod.key, "Warning", "SlackLimited", cut.text)
-
-
 def stuck(group_status: Iterable[NodeGroupStatus], status: PodKey) -> Iterator[Announce]:
     """The Event ScaleUpTimedOut on object `status`, for each group with nodes that missed their deadline, could not be replaced
     and no longer count as upcoming."""
@@ -104,17 +96,12 @@ def why_not(groups: Mapping[GroupName, GroupRefusal | SkipReason]) -> str:
     """The text of NotTriggerScaleUp. Groups with the same reason are listed together."""
     by_word: dict[str, list[GroupName]] = {}
     for name, why in sorted(groups.items()):
-        by_word.setdefault(_word(why), []).append(name)
+        word = why.text if isinstance(why, SkipReason) else "; ".join(why.words) or why.reason.name.lower()
+        by_word.setdefault(word, []).append(name)
     if not by_word:
         return "pod didn't trigger scale-up: there are no node groups"
     parts = [f"{len(names)} {word} ({first_few(names, _MOST_GROUPS)})" for word, names in by_word.items()]
     return f"pod didn't trigger scale-up: {', '.join(parts)}"
-
-
-def _word(why: GroupRefusal | SkipReason) -> str:
-    if isinstance(why, SkipReason):
-        return why.text
-    return "; ".join(why.words) or why.reason.name.lower()
 
 
 def _event(pod: Pod, reason: str, note: str) -> Announce:

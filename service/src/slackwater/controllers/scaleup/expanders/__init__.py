@@ -1,1 +1,0 @@
-"""Expanders: choose among options; one file each, combined in `chain`."""
