@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.adapters.kube.objects import ApiObjects
-from slackwater.app.cleanup.plan import MANAGER
+from slackwater.app.cleanup import MANAGER
 from slackwater.model.objects import VICTIM_MESSAGE
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground

@@ -10,8 +10,7 @@ import yaml
 
 from slackwater.app.offline import placement_lines, read_cluster, score_lines
 from slackwater.app.offline.cluster import with_profiles
-from slackwater.app.scheduler_config.filtering import filter_profiles_of
-from slackwater.app.scheduler_config.scoring import read_score_profile
+from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, read_score_profile
 from slackwater.app.settings import Settings
 from tests.oracle.campaign import run
 from tests.oracle.real import Line

@@ -16,7 +16,7 @@ from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import anyio
 
 from slackwater.app.explain.question import ExplainQuestion
-from slackwater.app.whatif.question import WhatIfQuestion
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView, WhatIfQuestion
 from slackwater.controllers.loop_plans import PlanMaker, Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.auxiliary import AuxiliaryObjects

@@ -18,7 +18,7 @@ from slackwater.app.progress import Progress, shown
 from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings
 from slackwater.cli.commands import demo
-from slackwater.cli.commands.failure import INTERRUPTED, CommandFailed
+from slackwater.cli.commands.output import INTERRUPTED, CommandFailed
 from slackwater.sandbox.demo_script import Workload, demo_settings, what_to_look_at
 from slackwater.sandbox.demo_stories import URGENT, URGENT_PRIORITY
 from slackwater.sandbox.embedded_demo import report

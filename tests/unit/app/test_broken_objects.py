@@ -4,12 +4,12 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from slackwater.app.broken_objects import BrokenObjects
+from slackwater.app.event_sources import BrokenObjects
 
 
 def test_an_object_is_logged_once_for_each_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """Anybody who may create a pod may change its annotations a thousand times; each change is an event."""
-    monkeypatch.setattr("slackwater.app.broken_objects._log", structlog.get_logger())  # other tests configure the old one
+    monkeypatch.setattr("slackwater.app.event_sources._log", structlog.get_logger())  # other tests configure the old one
     broken_objects = BrokenObjects()
     with capture_logs() as lines:
         for _ in range(1000):

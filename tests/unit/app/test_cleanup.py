@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from slackwater.app import rbac
-from slackwater.app.cleanup.plan import (
+from slackwater.app.cleanup import (
     TYPES,
     is_managed,
     last_step,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from slackwater.adapters.kube.client import Call, Response
-from slackwater.app.cleanup.run import Cleaner, StillRuns
+from slackwater.app.cleanup import Cleaner, StillRuns
 from slackwater.cli.commands import ops_client
 from slackwater.cli.main import main
 

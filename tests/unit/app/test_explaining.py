@@ -14,7 +14,7 @@ from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.slack.headroom_limits import HeadroomCut

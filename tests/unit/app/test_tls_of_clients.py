@@ -18,8 +18,8 @@ from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.adapters.kube.client import Call, open_client
 from slackwater.adapters.kube.errors import Unreachable
-from slackwater.cli.commands.failure import CommandFailed
 from slackwater.cli.commands.ops_client import fetch
+from slackwater.cli.commands.output import CommandFailed
 from slackwater_protocol.agent import PodName, Resources
 from slackwater_protocol.agent_client import AgentClient, AnswerRefused, NoAnswer
 from tests.support.pki import Pki

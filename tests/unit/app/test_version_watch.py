@@ -13,7 +13,7 @@ from slackwater.adapters.kube.client import Call, Response
 from slackwater.adapters.kube.errors import Unreachable
 from slackwater.app import version_watch
 from slackwater.app.settings import Settings
-from slackwater.app.settings.scheduler import Scheduler
+from slackwater.app.settings.serving import Scheduler
 from slackwater.app.version_watch import FollowedVersion
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.sandbox.embedded.server import ApiServer

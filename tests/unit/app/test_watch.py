@@ -16,8 +16,7 @@ from typing import TextIO, cast
 
 import pytest
 
-from slackwater.cli.commands.failure import CommandFailed
-from slackwater.cli.commands.watch_option import watched
+from slackwater.cli.commands.output import CommandFailed, watched
 from slackwater.cli.main import main
 from tests.support.http_answers import answering
 from tests.unit.app.test_dumpstate_command import STATE

@@ -96,7 +96,7 @@ THREADS: Final = {
     "runtime/planner/pipe.py": "encode what the planning process gets",
     "adapters/kube/history.py": "compress the history",
     "runtime/record_file.py": "write the record",
-    "app/settings/watched.py": "read the files of the configuration, of TLS and of forwarding",
+    "app/settings/reload.py": "read the files of the configuration, of TLS and of forwarding",
     "adapters/http/certificates.py": "of TLS",
     "adapters/http/forwarding.py": "of forwarding",
 }

@@ -19,8 +19,8 @@ from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.headroom_requests import BufferStatusWriter, headroom_requests
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
+from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds
-from slackwater.app.cluster_autoscaler import LAST_UPDATED
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals
 from slackwater.app.policies import (
     drain_policy_of,
@@ -33,7 +33,7 @@ from slackwater.app.policies import (
 )
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.loop_plans import ScaleUpRules

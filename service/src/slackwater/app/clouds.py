@@ -22,8 +22,7 @@ from slackwater.adapters.kube.client import ApiPort, Call, LedApi, open_client
 from slackwater.adapters.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import NodeGroup, Provider, Template
-from slackwater.app.settings.providers import ClusterApi, ExternalGrpc
+from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, NodeGroup, Provider, Template
 from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.ports.clock import unix_time

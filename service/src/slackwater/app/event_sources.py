@@ -1,7 +1,14 @@
-"""Builds the metrics of the event sources and their entries in `/statusz`, from the counters of their reflectors."""
+"""What is told of the event sources: metrics and entries in `/statusz` from the counters of their reflectors, and log lines
+about objects that cannot be read, each once for each problem, so that an object that changes often does not fill the log.
 
+The metrics count every event, and `/dumpstate` has the nodes that are closed.
+"""
+
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from typing import Final
 
+import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slackwater.adapters.http.status import EventSourceStatus
@@ -46,3 +53,30 @@ def status_of(stats: ReflectorStats) -> EventSourceStatus:
         watches=stats.watches,
         broken_objects=stats.broken_objects,
     )
+
+
+_log = structlog.get_logger(__name__)
+
+#: The most objects that are remembered; the one that was reported longest ago is forgotten first.
+_MOST: Final = 4096
+#: The most characters of a problem's text: it quotes what the object has.
+_LONGEST: Final = 500
+
+
+class BrokenObjects:
+    """What reflectors call for an object that they cannot read; see the module."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def __call__(self, resource: str, name: str, error: Exception) -> None:
+        """Logs the problem, unless it was the last one that was logged for this object."""
+        text = str(error)
+        key, problem = (resource, name), hash(text)
+        if self._said.get(key) == problem:
+            return
+        self._said[key] = problem
+        self._said.move_to_end(key)
+        if len(self._said) > _MOST:
+            self._said.popitem(last=False)
+        _log.error("object cannot be read", resource=resource, name=name, error=text[:_LONGEST])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from zoneinfo import ZoneInfo
 
 from slackwater.app.settings import Settings
-from slackwater.configuration.section import Section
+from slackwater.configuration.values import Section
 from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup

@@ -12,7 +12,7 @@ import yaml
 from slackwater.adapters.cloud.kwok.provider import CONFIG_MAP
 from slackwater.adapters.kube.config_maps import ARRIVALS_CONFIG_MAP, PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.history import config_map_names
-from slackwater.app.cleanup.plan import TYPES
+from slackwater.app.cleanup import TYPES
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
 from slackwater.app.leader_election import lease_name
 from slackwater.app.policies import slo_classes_of

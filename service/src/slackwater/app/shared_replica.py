@@ -6,8 +6,7 @@ from typing import Final, Protocol
 from slackwater.app.explain.question import ExplainQuestion
 from slackwater.app.policies import PLANS
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.question import WhatIfQuestion
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView, WhatIfQuestion
 from slackwater.ports.clock import Times
 from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.planner.process import PlanningProcess, Questions

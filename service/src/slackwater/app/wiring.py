@@ -41,18 +41,16 @@ from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.agents import agents_app
 from slackwater.app.autoscaler import AutoscalerService
-from slackwater.app.broken_objects import BrokenObjects
-from slackwater.app.event_sources import families, status_of
+from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.object_state import HeldBack
 from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.history import ServiceHistory
 from slackwater.app.leader_election import Election
 from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
-from slackwater.app.scheduler_config.filtering import filter_profiles_of
-from slackwater.app.scheduler_config.scoring import score_profiles_of
+from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, score_profiles_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
 from slackwater.app.shared_replica import MakeReplica, replica_process
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.app.whatif.service import WhatIfService
 from slackwater.controllers.audit.loop import Audit
 from slackwater.controllers.audit.metrics import audit_families

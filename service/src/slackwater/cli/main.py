@@ -27,7 +27,7 @@ from slackwater.cli.commands import (
     serve,
     simulate,
 )
-from slackwater.cli.commands.failure import INTERRUPTED, CommandFailed
+from slackwater.cli.commands.output import INTERRUPTED, CommandFailed
 from slackwater.cli.parsing import Parser
 
 #: kubectl finds a program of this name on the PATH, and runs it as `kubectl slackwater`.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
-from slackwater.cli.commands.failure import BAD_INPUT
+from slackwater.cli.commands.output import BAD_INPUT
 
 #: Suggestions for words that people type instead of a two-word command, or know from other programs.
 _MEANT: Final = {

@@ -2,7 +2,7 @@
 
 Each type is one pydantic annotation with its limits, its text for "wanted" and its JSON Schema, so that the validation, the
 message and the schema agree. Durations become integer nanoseconds, CPU integer milliCPU, memory integer bytes, other quantities
-integer nanos; only shares and weights are floats.
+integer nanos; only shares and weights are floats. `Section` is the base class of the file's sections.
 """
 
 import ipaddress
@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
+from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -389,3 +390,18 @@ TaintPattern = Annotated[
         words="a taint's key such as example.com/booting, in which * stands for any text",
     ),
 ]
+
+
+class Section(BaseModel):
+    """A section of the configuration file. Python code uses field names; a file must use the camelCase keys.
+
+    A field's docstring becomes its description in docs and schema (`app.settings.reading.schema`).
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )

@@ -4,16 +4,29 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from slackwater.controllers.migration.policy import MigrationPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
-from slackwater.model.ids import Seconds
+from slackwater.model.ids import Ppm, Seconds
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger.ledger import NodePolicy
 from slackwater.model.pauses import Activity
 from slackwater.model.resources import Amounts
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPolicy:
+    """Settings of migration. `max_concurrent`, `max_per_source` and `max_per_target` limit the migrations that run at the same
+    time: in the cluster, from one node, and to one node. `capacity_pressure_weight`: the weight of denied growth, in
+    millionths.
+    """
+
+    enabled: bool
+    max_concurrent: int
+    max_per_source: int
+    max_per_target: int
+    capacity_pressure_weight: Ppm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

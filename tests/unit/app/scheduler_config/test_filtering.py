@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.scheduler_config.filtering import filter_profiles_of
+from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import UnreadableSettings
 from slackwater.model.scheduler_profile import FilterProfile, Profiles

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.scheduler_config.scoring import profile_scores, read_score_profile, score_profile_of
+from slackwater.app.scheduler_config.filters_and_scores import profile_scores, read_score_profile, score_profile_of
 from slackwater.app.settings import Settings, UnreadableSettings
 from slackwater.cli.main import main
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile

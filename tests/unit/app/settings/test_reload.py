@@ -8,7 +8,7 @@ import pytest
 from slackwater.app.settings import Settings, live, loads
 from slackwater.app.settings.reload import NEEDS, needs
 from slackwater.configuration.problems import Steps
-from slackwater.configuration.section import Section
+from slackwater.configuration.values import Section
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from slackwater.app.settings import Settings, SettingsError, UnreadableSettings, load, loads
-from slackwater.app.settings.removed import REMOVED
+from slackwater.app.settings.reading import REMOVED
 from slackwater_protocol.durations import MINUTE, SECOND
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"

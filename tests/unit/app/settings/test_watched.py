@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.app.settings import Settings, SettingsError, UnreadableSettings, loads, watch_settings, watched
+from slackwater.app.settings import Settings, SettingsError, UnreadableSettings, loads, reload, watch_settings
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 START = HEADER + "schedulerName: start\n"
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file system counts as hanging because the machine stands still."""
-    monkeypatch.setattr(watched, "READ_DEADLINE_SECONDS", 60.0)
+    monkeypatch.setattr(reload, "READ_DEADLINE_SECONDS", 60.0)
 
 
 class Ended(Exception):
@@ -169,7 +169,7 @@ async def test_a_file_system_that_hangs_is_reported_and_does_not_stop_the_watch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pipe without a writer blocks whoever opens it, as a dead network file system does."""
-    monkeypatch.setattr(watched, "READ_DEADLINE_SECONDS", 0.05)
+    monkeypatch.setattr(reload, "READ_DEADLINE_SECONDS", 0.05)
     pipe = tmp_path / "pipe"
     make_pipe(pipe)
     watch = Watch(pipe)

@@ -11,7 +11,7 @@ from typing import Final
 
 from slackwater.adapters.kube.errors import KubeError, StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
-from slackwater.app.cluster_autoscaler import lease_age, status_age
+from slackwater.app.cleanup import lease_age, status_age
 from slackwater.app.doctor.check import Check, named, ok, problem, unseen, warning
 from slackwater.app.leader_election import lease_name
 from slackwater.app.settings import Settings

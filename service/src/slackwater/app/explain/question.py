@@ -16,10 +16,9 @@ from msgspec import structs
 from slackwater.app.explain.object_state import PodRead
 from slackwater.app.offline.cluster import skipped_rules
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of, strict_for_of
-from slackwater.app.scheduler_config.filtering import known_schedulers
-from slackwater.app.scheduler_config.scoring import score_profile_of
+from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.replica_cluster import unknown
+from slackwater.app.whatif.question import unknown
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
 from slackwater.controllers.scaleup.growable_groups import growable_group, leave_out

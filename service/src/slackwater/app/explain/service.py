@@ -18,7 +18,7 @@ from slackwater.app.explain.object_state import (
 )
 from slackwater.app.explain.question import ExplainQuestion, Read
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.explain.nodes import NodeContext
 from slackwater.model.columns import NodeColumns
 from slackwater.model.history import HistoryLine

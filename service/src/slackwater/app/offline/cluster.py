@@ -21,11 +21,11 @@ from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_p
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.spread_sources import decode_selector, decode_service
 from slackwater.app.offline.known_groups import KnownGroup
-from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
 from slackwater.app.offline.objects import (
     BUDGET,
     DAEMON_SET,
     DEVICE_KINDS,
+    NESTED_TOO_DEEPLY,
     SCALED,
     TAINT_RULE,
     ClusterError,

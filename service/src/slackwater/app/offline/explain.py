@@ -15,8 +15,7 @@ from slackwater.app.offline.growth import growable_groups, let_expendable_yield,
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
-from slackwater.app.scheduler_config.filtering import known_schedulers
-from slackwater.app.scheduler_config.scoring import score_profile_of
+from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup

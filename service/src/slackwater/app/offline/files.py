@@ -22,12 +22,11 @@ from slackwater.adapters.kube.server_version import server_version
 from slackwater.adapters.kube.structs import Wire
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import Cluster, read_cluster
-from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
-from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.objects import NESTED_TOO_DEEPLY, ClusterError
 from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.replica_cluster import cluster_of
+from slackwater.app.whatif.question import cluster_of
 from slackwater.model.ids import Instant
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.runtime.change_collector import ChangeCollector

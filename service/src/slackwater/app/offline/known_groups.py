@@ -1,6 +1,6 @@
 """Node groups for what-if, each with its nodes as a `KnownGroup`.
 
-A group comes from the configuration, with the nodes that carry its label, or from a running service (`whatif.replica_cluster`).
+A group comes from the configuration, with the nodes that carry its label, or from a running service (`whatif.question`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,24 +2,21 @@
 
 In: the text of the file and, if known, our own configuration. Out: all findings, ordered by the file's sections. The arguments
 of plug-ins are not checked: kube-scheduler validates those itself.
+
+Of an extender it checks verbs, weight, timeout and managed resources. Sources: k8s.io/kubernetes v1.36.3,
+pkg/scheduler/extender.go, schedule_one.go (scores times weight times 10, not clamped) and apis/config/validation.
 """
 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from slackwater.app.scheduler_config.config_tree import Finding, entries, read_scheduler_file
-from slackwater.app.scheduler_config.extender import (
-    agreement_findings,
-    failure_findings,
-    refusal_findings,
-    scope_findings,
-    verb_findings,
-    weight_findings,
-)
+from slackwater.app.scheduler_config.config_tree import Finding, Severity, entries, read_scheduler_file
+from slackwater.app.scheduler_config.filters_and_scores import MEANINGS, PREFERENCES, in_tree_weights
 from slackwater.app.scheduler_config.profile import file_findings, profile_findings
 from slackwater.app.scheduler_config.transport import PATH, CertificateNames, target_of, transport_findings
 from slackwater.app.settings import Settings
-from slackwater.configuration.problems import Steps, json_path
+from slackwater.configuration.problems import Steps, json_path, show
+from slackwater_protocol.durations import SECOND, Duration, format_duration, parse_duration
 
 #: kube-scheduler's defaults for the Lease of its leader election.
 _NAME: Final = "kube-scheduler"
@@ -153,3 +150,185 @@ def _presence_findings(
             why=f"{json_path(binders[0])} binds too; kube-scheduler refuses to start with two",
             fix="leave bindVerb to one of them",
         )
+
+
+#: Bounds of httpTimeout. A shorter one is too short for a bind, which includes a write to the API server. With a longer one, a
+#: lost call stops all scheduling for that time, because scheduling is serial.
+SHORTEST_TIMEOUT: Final = Duration(SECOND)
+LONGEST_TIMEOUT: Final = Duration(30 * SECOND)
+
+#: For each key of the entry: the verb that the listener serves, and what goes wrong without it.
+VERBS: Final = {
+    "filterVerb": ("filter", "nodes without room are offered, and most binds are refused"),
+    "prioritizeVerb": ("prioritize", "which node fills first is decided without our accounting"),
+    "bindVerb": ("bind", "kube-scheduler binds, and a pod's room is confirmed only when the watch shows the bind"),
+    "preemptVerb": ("preempt", "in-tree preemption picks nodes whose accounting the pod does not fit"),
+}
+
+
+def refusal_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    """Findings that apply to every extender, not only to ours.
+
+    With some of these settings kube-scheduler does not start. With others it binds pods itself when the extender refuses.
+    """
+    if extender.get("ignorable") and extender.get("bindVerb"):
+        yield Finding(
+            path=json_path((*at, "ignorable")),
+            trap="ignorable-with-bind",
+            why="a bind that fails or is refused falls through to kube-scheduler's own: the pod runs without reservation",
+            fix="remove ignorable",
+        )
+    if extender.get("prioritizeVerb") and extender.get("weight", 0) <= 0:
+        yield Finding(
+            path=json_path((*at, "weight")),
+            trap="weight",
+            why=f"got {extender.get('weight', 0)}; with a prioritizeVerb kube-scheduler refuses to start unless it is > 0",
+            fix="want 1",
+        )
+
+
+def failure_findings(extender: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
+    """Findings on `ignorable` and `httpTimeout`, which decide what happens when a call to us fails."""
+    wanted = settings is not None and settings.extender.ignorable
+    if wanted and not extender.get("ignorable"):
+        yield _differs((*at, "ignorable"), "false", "extender.ignorable is true", None)
+    if extender.get("ignorable") and not extender.get("bindVerb") and not wanted:
+        yield Finding(
+            path=json_path((*at, "ignorable")),
+            trap="ignorable",
+            why="while Slackwater does not answer, pods are placed without it and nodes go over their total",
+            fix="remove ignorable, or set extender.ignorable: true in Slackwater's configuration if that is wanted",
+            severity="warning",
+        )
+    yield from _timeout_findings(extender, at)
+
+
+def _timeout_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    path = json_path((*at, "httpTimeout"))
+    timeout = parse_duration(extender["httpTimeout"]) if "httpTimeout" in extender else Duration(0)
+    seen = format_duration(timeout)
+    if timeout == 0:
+        yield Finding(
+            path=path,
+            trap="http-timeout",
+            why="it is not set, so kube-scheduler's built-in default decides when a call counts as failed",
+            fix="set what extender.httpTimeout says in Slackwater's configuration (5s)",
+            severity="warning",
+        )
+    elif timeout < SHORTEST_TIMEOUT:
+        yield Finding(
+            path=path,
+            trap="http-timeout",
+            why=f"{seen} is too short: a bind includes a write to the API server, and a filter that times out fails its pod",
+            fix="want at least 1s; 5s is usual",
+        )
+    elif timeout > LONGEST_TIMEOUT:
+        yield Finding(
+            path=path,
+            trap="http-timeout",
+            why=f"{seen} is too long: scheduling is serial, so one lost call stops all pods for that time",
+            fix="want at most 30s; 5s is usual",
+            severity="warning",
+        )
+
+
+def weight_findings(
+    extender: dict[str, Any], at: Steps, profiles: list[dict[str, Any]], settings: Settings | None
+) -> Iterator[Finding]:
+    """The finding that the extender's weight overrides users' preferences; reported for the first profile where it does."""
+    weight = extender.get("weight", 0)
+    if not extender.get("prioritizeVerb") or weight <= 0:
+        return
+    # A weight that our own configuration asks for is intended.
+    severity: Severity = "advice" if settings is not None and settings.extender.weight == weight else "warning"
+    for profile in profiles or [{}]:
+        outweighed = {name: own for name, own in in_tree_weights(profile).items() if own < weight}
+        if outweighed:
+            yield Finding(
+                path=json_path((*at, "weight")),
+                trap="weight",
+                why=_overridden(weight, outweighed, profile),
+                fix=f"want {min(in_tree_weights(profile).values())}: as much as one more in-tree plug-in",
+                severity=severity,
+            )
+            return
+
+
+def _overridden(weight: int, outweighed: dict[str, int], profile: dict[str, Any]) -> str:
+    names = ", ".join(f"{MEANINGS[name]} ({100 * outweighed[name]})" for name in PREFERENCES if name in outweighed)
+    eviction_facts = [MEANINGS[name] for name, own in in_tree_weights(profile).items() if own == weight]
+    level = f", and equals {', '.join(eviction_facts)}" if eviction_facts else ""
+    return f"scores of 0 to 10 times 10 times {weight} make up to {100 * weight} points: that overrides {names}{level}"
+
+
+def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:
+    """Findings on `managedResources` and `nodeCacheCapable`, which decide which pods are sent to us, and how nodes are sent."""
+    if extender.get("managedResources"):
+        yield Finding(
+            path=json_path((*at, "managedResources")),
+            trap="managed-resources",
+            why="only pods that request one of these resources are shown to us; all others are placed and bound past us",
+            fix="remove managedResources",
+        )
+    if not extender.get("nodeCacheCapable"):
+        yield Finding(
+            path=json_path((*at, "nodeCacheCapable")),
+            trap="node-cache",
+            why="every call carries whole Node objects, tens of megabytes in a large cluster, which Slackwater has anyway",
+            fix="set nodeCacheCapable: true",
+            severity="warning",
+        )
+
+
+def verb_findings(extender: dict[str, Any], at: Steps, settings: Settings, *, assumed: bool) -> Iterator[Finding]:
+    """Findings on verbs that are missing, or that the listener does not serve. `assumed`: `settings` are the defaults, since
+    Slackwater's own configuration was not given."""
+    for key, (verb, lost) in VERBS.items():
+        seen = extender.get(key, "")
+        if seen and seen.strip("/") != verb:
+            yield Finding(
+                path=json_path((*at, key)),
+                trap="verb",
+                why=f"got {show(seen)}, which Slackwater does not serve: every such call fails",
+                fix=f"want {verb}",
+            )
+        elif not seen and (key != "bindVerb" or settings.extender.bind):
+            yield Finding(
+                path=json_path((*at, key)),
+                trap="verb",
+                why=f"it is missing: {lost}",
+                fix=f"want {verb}",
+                severity="error" if key == "filterVerb" else "warning",
+            )
+    if extender.get("bindVerb") and not settings.extender.bind:
+        yield Finding(
+            path=json_path((*at, "bindVerb")),
+            trap="differs-from-config",
+            why="it is set, but extender.bind is false"
+            + (" by default" if assumed else " in Slackwater's configuration")
+            + ": "
+            "Slackwater binds when it is called, at half of kube-scheduler's speed",
+            fix="remove bindVerb, or set extender.bind: true in Slackwater's configuration",
+            severity="advice" if assumed else "warning",
+        )
+
+
+def agreement_findings(extender: dict[str, Any], at: Steps, settings: Settings) -> Iterator[Finding]:
+    """Findings on values that differ from our configuration, mostly because the file was not generated again after a change."""
+    wanted = settings.extender
+    if extender.get("prioritizeVerb") and 0 < extender.get("weight", 0) != wanted.weight:
+        yield _differs((*at, "weight"), extender["weight"], f"extender.weight is {wanted.weight}", None)
+    timeout = parse_duration(extender.get("httpTimeout", "0"))
+    if timeout not in (0, wanted.http_timeout):
+        configured = format_duration(wanted.http_timeout)
+        yield _differs((*at, "httpTimeout"), format_duration(timeout), f"extender.httpTimeout is {configured}", None)
+
+
+def _differs(at: Steps, seen: object, configured: str, fix: str | None) -> Finding:
+    return Finding(
+        path=json_path(at),
+        trap="differs-from-config",
+        why=f"got {seen}, but {configured} in Slackwater's configuration, which counts on it",
+        fix=fix or "write the same in both, or generate the file again",
+        severity="warning",
+    )

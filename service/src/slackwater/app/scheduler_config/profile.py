@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from slackwater.app.scheduler_config.config_tree import API_VERSION, Finding, entries
-from slackwater.app.scheduler_config.filtering import DEFAULT_SCHEDULER, FILTERS, is_off
-from slackwater.app.scheduler_config.scoring import profile_scores
+from slackwater.app.scheduler_config.filters_and_scores import DEFAULT_SCHEDULER, FILTERS, is_off, profile_scores
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile

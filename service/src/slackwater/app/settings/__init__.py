@@ -6,10 +6,8 @@ Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problem
 
 from slackwater.app.settings.cross_validation import notes, unsupported
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
-from slackwater.app.settings.reading import as_file, dumps, load, loads
-from slackwater.app.settings.reload import SettingsChange, live
-from slackwater.app.settings.schema import schema
-from slackwater.app.settings.watched import watch_settings
+from slackwater.app.settings.reading import as_file, dumps, load, loads, schema
+from slackwater.app.settings.reload import SettingsChange, live, watch_settings
 from slackwater.configuration.problems import Problem, SettingsError, UnreadableSettings
 
 __all__ = [

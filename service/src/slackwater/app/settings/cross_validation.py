@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from slackwater.app.settings.autoscaling import Autoscaler, NodeGroup
+from slackwater.app.settings.autoscaling import Autoscaler, KwokSimulation, NodeGroup, Providers
 from slackwater.app.settings.model import Settings
-from slackwater.app.settings.providers import KwokSimulation, Providers
 from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.configuration.values import Address, quantity_text

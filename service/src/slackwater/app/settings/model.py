@@ -8,11 +8,8 @@ from typing import Final, Literal
 from pydantic import Field
 
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.settings.explain import Explain
-from slackwater.app.settings.scheduler import Scheduler
-from slackwater.app.settings.serving import Extender, Kube, Listeners, Nodes, Recording
-from slackwater.configuration.section import Section
-from slackwater.configuration.values import SchedulerName, Switch
+from slackwater.app.settings.serving import Explain, Extender, Kube, Listeners, Nodes, Recording, Scheduler
+from slackwater.configuration.values import SchedulerName, Section, Switch
 from slackwater.controllers.audit.settings import Audit
 from slackwater.controllers.history.settings import History
 from slackwater.controllers.leadership.settings import LeaderElection

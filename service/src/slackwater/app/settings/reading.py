@@ -4,26 +4,33 @@ It is used at start, at reload and by `config check`. A bad file is refused with
 errors become `Problem`s with the place as a JSON path, what was found, and what is wanted. The text for "wanted" comes from the
 annotation that refused the value. pydantic's own messages are not used, because they name Python types. The defaults are in the
 sections.
+
+`schema` is the JSON Schema (draft 2020-12), for editors and for admission checks elsewhere. It comes from the sections' fields,
+annotations and docstrings, so it agrees with the validation. It only lacks the rules between keys (`cross_validation`), which a
+schema cannot express.
 """
 
+import ast
 import copy
 import difflib
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Final, Literal, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import ErrorDetails, core_schema
 
 from slackwater.app.settings.cross_validation import conflicts
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
-from slackwater.app.settings.removed import REMOVED
 from slackwater.configuration.problems import Problem, SettingsError, Steps, UnreadableSettings, json_path, show
-from slackwater.configuration.section import Section
 from slackwater.configuration.text_tree import DEEPEST, LARGEST_TEXT, Document, read_document
-from slackwater.configuration.values import REFUSED, Kind
+from slackwater.configuration.values import REFUSED, Kind, Section
 
 _WANTED: Final = {
     "bool_type": "true or false",
@@ -240,3 +247,101 @@ def _drop(tree: dict[str, object], steps: Steps) -> None:
             return  # dropped already, with a section around it
         holder = holder[step]
     holder.pop(steps[-1], None)
+
+
+#: By the key's path without positions in lists. docs/adr/0258 has the reasons.
+REMOVED: Final = {
+    "autoscaler.planTimeout": "no such key: a plan is abandoned after 5m",
+    "autoscaler.scaleDown.evictionMemory": "no such key: an evicted pod is remembered for 1m",
+    "autoscaler.scaleDown.maxEmptyBulkDelete": "maxScaleDownParallelism",
+    "autoscaler.scaleDown.minEvaluatedNodes": "no such key: each plan tries at least 10 nodes",
+    "autoscaler.scaleDown.overlapDrains": "no such key: drains overlap, up to autoscaler.scaleDown.maxDrainParallelism",
+    "autoscaler.scaleUp.gpuSettleTime": "no such key: pods with a GPU wait 30s, others autoscaler.scaleUp.settleTime",
+    "autoscaler.scaleUp.untriedPodDelay": "no such key: a pod counts untried once it is 5s old",
+    "autoscaler.slack.groups.extraCapacity.granularity": "autoscaler.slack.extraCapacity.granularity, for all slack",
+    "autoscaler.slack.groups.extraCapacity.sizing": "autoscaler.slack.extraCapacity.sizing, for all slack",
+    "autoscaler.slack.nodeStartTime": "no such key: 2m, until a start was observed",
+    "autoscaler.slack.schedules.extraCapacity.granularity": "autoscaler.slack.extraCapacity.granularity, for all slack",
+    "autoscaler.slack.schedules.extraCapacity.sizing": "autoscaler.slack.extraCapacity.sizing, for all slack",
+    "featureGates.Steering": "extender.bind alone: false names the best node in filter, true leaves the choice to "
+    "kube-scheduler",
+    "kube.listPageSize": "no such key: a page of a list has 500 objects",
+    "kube.maxConcurrentBinds": "no such key: 64 binds are in flight at most",
+    "kube.maxConcurrentPreemptionWrites": "no such key: 64 writes of preemptions are in flight at most",
+    "listeners.agents.maxRequests": "no such key: 16384 requests are in flight at most",
+    "migration.capacityPressureTime": "no such key: denied growth counts at once",
+    "preemption.enabled": "featureGates.AsyncPreemption",
+    "preemption.maxConcurrent": "no such key: 1000 preemptions are under way at most",
+    "recording.keep": "no such key: the record of the earlier start is kept",
+    "steering": "extender.percentageOfNodesToScore for steering.percentageOfNodesToScore, and nothing for its other keys: no "
+    "pod is nominated in advance any more",
+}
+
+
+@cache
+def describe_sections() -> None:
+    """Sets the description of each field of each section to the field's docstring, once in a process."""
+    for model in _below(Section):
+        for owner in reversed(model.__mro__):
+            if issubclass(owner, Section):
+                for name, text in _docstrings(owner).items():
+                    model.model_fields[name].description = text
+        model.model_rebuild(force=True)
+
+
+def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """All models derived from `model`. A section comes after the sections that it contains."""
+    for each in model.__subclasses__():
+        yield each
+        yield from _below(each)
+
+
+@cache
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
+    (body,) = ast.parse(dedent(inspect.getsource(model))).body
+    assert isinstance(body, ast.ClassDef)
+    pairs = zip(body.body, body.body[1:], strict=False)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairs
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_ID: Final = f"https://{API_VERSION}/SlackwaterConfiguration.json"
+
+
+def schema() -> dict[str, Any]:
+    """The schema of a configuration file. It requires apiVersion and kind, as the reader does."""
+    describe_sections()
+    body = _on_one_line(Settings.model_json_schema(by_alias=True, mode="validation", schema_generator=_AsInTheFile))
+    return {"$schema": DIALECT, "$id": _ID, **body, "required": ["apiVersion", "kind"]}
+
+
+class _AsInTheFile(GenerateJsonSchema):
+    """Generates defaults as a file writes them ("5s", not nanoseconds), and no titles."""
+
+    def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
+        default = super().get_default_value(schema)
+        write = schema["schema"].get("serialization", {}).get("function")
+        return write(default) if write else default
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def _on_one_line(part: Any) -> Any:
+    """Puts descriptions on one line: they are docstrings, with the source's line breaks."""
+    if isinstance(part, list):
+        return [_on_one_line(entry) for entry in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: " ".join(value.split()) if key == "description" and isinstance(value, str) else _on_one_line(value)
+        for key, value in part.items()
+    }

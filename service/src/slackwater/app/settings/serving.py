@@ -1,4 +1,5 @@
-"""The configuration file's sections for serving: listeners, extender, nodes, vertical, migration, preemption, kube, recording.
+"""The configuration file's sections for serving: whose rules are followed, listeners, extender, nodes, kube, recording,
+explain.
 
 The docstring under each key becomes its description in docs and schema: its unit, its default and why.
 """
@@ -7,7 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Address,
     Audience,
@@ -20,7 +20,9 @@ from slackwater.configuration.values import (
     ListenAddress,
     Memory,
     Multiplier,
+    Name,
     NamePrefix,
+    Section,
     ServerName,
     ServiceAccount,
     Share,
@@ -30,6 +32,7 @@ from slackwater.configuration.values import (
     Width,
     refused,
 )
+from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
 
@@ -251,3 +254,61 @@ class Recording(Section):
     default: nothing is recorded."""
     max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
     """Quantity of bytes that the file may have; the record ends there. 256Mi by default: some hours of a busy cluster."""
+
+
+class Explain(Section):
+    """Explanations that Slackwater writes without being asked, as Events on pods that wait."""
+
+    events_after: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
+    """Duration for which a pod waits before an Event on it says why, and what would help. 30s by default: most pods do not wait
+    that long. 0s: no such Events."""
+
+
+_AUTO = "auto"
+_GATE = r"[A-Z][A-Za-z0-9]*=(true|false)"
+
+
+def _known(text: str) -> str:
+    if text == _AUTO:
+        return text
+    try:
+        version = KubernetesVersion.parse(text)
+    except ValueError:
+        raise refused("auto, or a version of Kubernetes like 1.36 or 1.36.3") from None
+    if version.minor < OLDEST_MINOR:
+        raise refused(f"auto, or a version of Kubernetes from 1.{OLDEST_MINOR} on")
+    return text
+
+
+class Scheduler(Section):
+    """The kube-scheduler whose rules Slackwater follows; docs/versions.md lists where they differ."""
+
+    version: Annotated[
+        str,
+        Name(
+            pattern=r"(auto|v?1\.[0-9]+(\.[0-9]+)?([-+][0-9A-Za-z.+_-]*)?)",
+            longest=63,
+            words="auto, or a version of Kubernetes",
+        ),
+        AfterValidator(_known),
+    ] = Field(default=_AUTO, examples=["auto", "1.36", "1.35.4"])
+    """Version of kube-scheduler. auto by default: the API server's version, which the service reads at start and every minute;
+    `slackwater simulate` takes it from the cluster or the file. Set it while a control plane is upgraded and the two differ."""
+    feature_gates: Annotated[
+        str,
+        Name(pattern=rf"({_GATE}(,{_GATE})*)?", longest=4096, words="Name=true or Name=false, several with commas"),
+    ] = Field(default="", examples=["TaintTolerationComparisonOperators=true"])
+    """Feature gates of kube-scheduler, as in its flag `--feature-gates`. Empty by default: those of its version."""
+
+    def of(self, found: KubernetesVersion) -> KubernetesVersion:
+        """The version to follow: the configured one, or with `auto` the API server's (`found`), with the configured gates.
+
+        Raises ValueError for gates that the version does not have.
+        """
+        version = found if self.version == _AUTO else KubernetesVersion.parse(self.version)
+        return version.with_gates(read_gates(self.feature_gates))
+
+    @property
+    def stated(self) -> KubernetesVersion | None:
+        """The version that the file states; None for auto."""
+        return None if self.version == _AUTO else KubernetesVersion.parse(self.version)

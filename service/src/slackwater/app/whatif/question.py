@@ -1,29 +1,140 @@
-"""The what-if question that is sent to the planning process, which answers it on the replica.
+"""The what-if question that is sent to the planning process, which answers it on the replica: as a `Cluster`, as what-if on
+files uses it.
 
 `autoscaler.maxPlanningTime` bounds the time of a plan.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
-from slackwater.app.offline.cluster import Cluster, with_profiles
+from slackwater.app.offline.cluster import READ, Cluster, with_profiles
+from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
+from slackwater.app.offline.version import VersionFound
 from slackwater.app.policies import policy_of
-from slackwater.app.scheduler_config.filtering import filter_profiles_of
+from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
 from slackwater.app.settings import Settings, SettingsError
-from slackwater.app.whatif.replica_cluster import GroupRegistryView, cluster_of
 from slackwater.app.whatif.suppose import configured, regrouped, suppose
-from slackwater.model.ids import Instant
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.scaleup.expanders import Priorities
+from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.growable_groups import skip_reason_of
+from slackwater.controllers.slack.scale_up import SlackPlan
+from slackwater.fit.remaining_pdb_tracker import Scales
+from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer
-from slackwater.model.objects import Pod
+from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+#: Kinds that the service watches only if the autoscaler runs.
+_AUXILIARY: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
+
+
+#: Controllers with a scale that the service watches. The scale of a Deployment is taken from its ReplicaSets.
+_SCALED: Final = frozenset({("", "ReplicationController"), ("apps", "ReplicaSet"), ("apps", "StatefulSet")})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRegistryView:
+    """What the autoscaler knows in addition to the state machine and the replica.
+
+    `group_status` and `slack` are those of the last loop: empty and None before the first. `priorities` are those of the
+    expander for priorities, None if none were read."""
+
+    group_status: Mapping[GroupName, NodeGroupStatus]
+    priorities: Priorities | None = None
+    slack: SlackPlan | None = None
+
+
+def unknown(*, watched: bool) -> frozenset[str]:
+    """The kinds of objects that the service does not watch. `watched`: the autoscaler runs, and has listed its objects."""
+    return frozenset() if watched else _AUXILIARY
+
+
+def cluster_of(
+    replica: SnapshotReplica,
+    group_registry: GroupRegistryView | None,
+    now: Instant,
+    *,
+    accounting: bool,
+    ended: Sequence[Pod] = (),
+) -> Cluster:
+    """The cluster as what-if uses it. A pod whose bind is under way counts on the node it is bound to. With `accounting`, a pod
+    takes the larger of its requests and what is Reserved for it. `group_registry` is None if no autoscaler runs or it has not
+    listed its objects yet. `ended`: pods that have ended, which the replica does not have."""
+    seen_nodes = ({**replica.nodes, **replica.seen_nodes}).values()
+    nodes = tuple(sorted(seen_nodes, key=lambda node: node.name))
+    cluster = Cluster(
+        nodes=nodes,
+        pods=tuple(sorted((*_pods(replica, accounting=accounting), *ended), key=lambda pod: (pod.key, pod.uid))),
+        budgets=replica.budgets,
+        awaiting_victims=replica.awaiting_victims,
+        where="is watched",
+        kubernetes=VersionFound(version=replica.kubernetes, source="as of the service"),
+        unknown=unknown(watched=group_registry is not None),
+    )
+    if group_registry is None:
+        return cluster
+    group_status = group_registry.group_status
+    return replace(
+        cluster,
+        namespaces=replica.namespaces,
+        storage=replica.storage,
+        devices=replica.devices,
+        spread_sources=replica.spread_sources,
+        daemons=replica.daemons,
+        scales=Scales(replicas=replica.replicas, known=_SCALED),
+        priorities=group_registry.priorities,
+        groups=tuple(_groups(nodes, group_status, now)) if group_status else None,
+    )
+
+
+def _pods(replica: SnapshotReplica, *, accounting: bool) -> list[Pod]:
+    found = [*(running_pod.pod for running_pod in replica.bound_pods()), *replica.pending.values()]
+    if accounting or not replica.seen_pods:
+        return found
+    return [_as_requested(pod, replica.seen_pods.get(pod.uid)) for pod in found]
+
+
+def _as_requested(pod: Pod, seen: Pod | None) -> Pod:
+    """The pod with its own requests, on the node where it counts."""
+    if seen is None:
+        return pod
+    return seen if seen.node == pod.node else structs.replace(seen, node=pod.node)
+
+
+def _groups(nodes: Sequence[Node], group_status: Mapping[GroupName, NodeGroupStatus], now: Instant) -> list[KnownGroup]:
+    membership = Membership(each.group for each in group_status.values())
+    members: dict[GroupName, set[NodeName]] = {}
+    for node in nodes:
+        if (name := membership.group_of(node)) is not None:
+            members.setdefault(name, set()).add(node.name)
+    return [
+        KnownGroup(
+            group=each.group,
+            nodes=frozenset(members.get(name, ())),
+            starting=frozenset(each.starting),
+            bought=each.bought,
+            coming=each.upcoming - len(each.starting),
+            skip_reason=_skip_reason(each, now),
+        )
+        for name, each in group_status.items()
+    ]
+
+
+def _skip_reason(group_status: NodeGroupStatus, now: Instant) -> SkipReason | None:
+    """Why the group may not grow. A group's limit is left out: the plan finds it by itself and reports it in more detail."""
+    found = skip_reason_of(group_status, group_status.closed(now))
+    return None if found is not None and found.kind == "limit" else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.question import WhatIfQuestion
-from slackwater.app.whatif.replica_cluster import GroupRegistryView
+from slackwater.app.whatif.question import GroupRegistryView, WhatIfQuestion
 from slackwater.model.ids import Instant, PodKey
 from slackwater.model.objects import Pod
 from slackwater.ports.protocols import Question, Supposed

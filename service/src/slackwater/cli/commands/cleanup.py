@@ -7,13 +7,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 from slackwater.cli.commands.ops_client import DEFAULT_URL, listens
-from slackwater.cli.commands.output import add_output, as_json
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, as_json
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient
-    from slackwater.app.cleanup.run import Cleanup
+    from slackwater.app.cleanup import Cleanup
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,7 +37,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(args: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from slackwater.app.cleanup.run import Change, Cleaner, StillRuns
+    from slackwater.app.cleanup import Change, Cleaner, StillRuns
 
     if not args.force and listens():
         raise CommandFailed(

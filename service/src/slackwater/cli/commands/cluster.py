@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient

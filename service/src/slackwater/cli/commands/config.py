@@ -5,8 +5,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from slackwater.cli.commands.failure import ANSWERED_NO, BAD_INPUT
-from slackwater.cli.commands.text_sources import name_of, text_of
+from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, name_of, text_of
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Problem

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed, messages
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, messages
 
 _MOST: Final = 100_000
 

@@ -5,10 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.failure import ANSWERED_NO
-from slackwater.cli.commands.output import add_output, as_json, columns
-from slackwater.cli.commands.text_sources import settings_from
-from slackwater.cli.commands.watch_option import add_watch, watched
+from slackwater.cli.commands.output import ANSWERED_NO, add_output, add_watch, as_json, columns, settings_from, watched
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
-from slackwater.cli.commands.output import add_output, as_json, columns
-from slackwater.cli.commands.watch_option import add_watch, watched
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
 
 _DESCRIPTION: Final = """\
 Asks a running service which nodes it is removing, as of the autoscaler's last

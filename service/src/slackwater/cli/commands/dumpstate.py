@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from slackwater.cli.commands.ops_client import add_listener, decoded, fetch, url_of
-from slackwater.cli.commands.output import add_output, as_json, columns
-from slackwater.cli.commands.watch_option import add_watch, watched
+from slackwater.cli.commands.output import add_output, add_watch, as_json, columns, watched
 from slackwater.model.texts import first_few
 
 _LISTS: Final = ("holds", "nominations", "gates", "migrations", "migrationQueue")

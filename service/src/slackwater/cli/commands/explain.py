@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from slackwater.app.progress import shown
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
-from slackwater.cli.commands.output import add_output, as_json, columns
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
 from slackwater.cli.commands.simulate_common import (
     add_version,
     by_profiles,
@@ -20,7 +19,6 @@ from slackwater.cli.commands.simulate_common import (
     simulated_settings,
     source_name,
 )
-from slackwater.cli.commands.watch_option import add_watch, watched
 from slackwater.model.texts import first_few
 
 if TYPE_CHECKING:

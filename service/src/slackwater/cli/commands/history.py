@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.failure import CommandFailed
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
-from slackwater.cli.commands.output import add_output, as_json, columns
+from slackwater.cli.commands.output import CommandFailed, add_output, as_json, columns
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
 
 if TYPE_CHECKING:
     import ssl

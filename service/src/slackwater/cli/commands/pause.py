@@ -7,9 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.failure import CommandFailed
-from slackwater.cli.commands.output import add_output, as_json, columns
-from slackwater.cli.commands.watch_option import add_watch, watched
+from slackwater.cli.commands.output import CommandFailed, add_output, add_watch, as_json, columns, watched
 from slackwater.model.pauses import ACTIVITIES, ALL
 
 if TYPE_CHECKING:

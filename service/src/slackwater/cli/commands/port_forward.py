@@ -17,8 +17,8 @@ from slackwater.adapters.kube.port_forward import ForwardedPort, forward_port
 from slackwater.app.running_service import Replicas, find_replicas, looked_for
 from slackwater.cli.commands import ops_client
 from slackwater.cli.commands.cluster import OTHER_CLUSTER, kubeconfig_of
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 from slackwater.cli.commands.ops_client import ServiceNotFound, Target
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
 
 _PROBE_SECONDS: Final = 15.0
 _MOST_NAMED: Final = 4

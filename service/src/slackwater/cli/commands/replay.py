@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from slackwater.app.progress import shown
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
 
 _DESCRIPTION: Final = """\
 Gives the recorded events and questions to a new state machine and compares

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
-from slackwater.cli.commands.text_sources import name_of, settings_from, text_of
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, name_of, settings_from, text_of
 
 if TYPE_CHECKING:
     from slackwater.app.scheduler_config import Finding

@@ -5,8 +5,7 @@ import os
 import sys
 from functools import partial
 
-from slackwater.cli.commands.failure import CommandFailed, messages
-from slackwater.cli.commands.text_sources import settings_from
+from slackwater.cli.commands.output import CommandFailed, messages, settings_from
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,8 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.kube.errors import KubeConfigError
     from slackwater.app.clouds import missing_extra
     from slackwater.app.process import serve
-    from slackwater.app.scheduler_config.filtering import filter_profiles_of
-    from slackwater.app.scheduler_config.scoring import score_profile_of
+    from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, score_profile_of
     from slackwater.cli.commands.logs import set_up_logs
     from slackwater.runtime.record_file import RecordError
 

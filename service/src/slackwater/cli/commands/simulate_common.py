@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.failure import ANSWERED_NO, CommandFailed
 from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
-from slackwater.cli.commands.output import add_output, as_json
-from slackwater.cli.commands.text_sources import name_of, settings_from
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, as_json, name_of, settings_from
 from slackwater_protocol.names import NODE_GROUP
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ def _document(path: str) -> dict[str, Any]:
 
     from slackwater.app.offline import ClusterError
     from slackwater.app.offline.files import documents, file_bytes
-    from slackwater.app.offline.manifest_types import NESTED_TOO_DEEPLY
+    from slackwater.app.offline.objects import NESTED_TOO_DEEPLY
 
     try:
         found = [msgspec.json.decode(document) for document in documents(file_bytes(path))]
@@ -273,7 +271,7 @@ def carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") 
 def by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
     """The cluster whose pods are judged by the profiles of `extender.schedulerConfig`. Raises `CommandFailed`."""
     from slackwater.app.offline.cluster import with_profiles
-    from slackwater.app.scheduler_config.filtering import filter_profiles_of
+    from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
     from slackwater.app.settings import SettingsError
 
     try:

@@ -2,8 +2,7 @@
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
-from slackwater.configuration.values import Delay
+from slackwater.configuration.values import Delay, Section
 from slackwater_protocol.durations import MINUTE, Duration
 
 

@@ -1,7 +1,6 @@
 """The `history` section of the configuration file: whether the history survives this process."""
 
-from slackwater.configuration.section import Section
-from slackwater.configuration.values import Switch
+from slackwater.configuration.values import Section, Switch
 
 
 class History(Section):

@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
-from slackwater.configuration.values import Namespace, ObjectName, Timeout
+from slackwater.configuration.values import Namespace, ObjectName, Section, Timeout
 from slackwater_protocol.durations import SECOND, Duration
 
 

@@ -2,8 +2,8 @@
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
+    Section,
     Switch,
     Weight,
     Width,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from slackwater.controllers.migration.policy import MigrationPolicy
+from slackwater.controllers.policy import MigrationPolicy
 from slackwater.fit.plugins.node_accounting import judge_ledger
 from slackwater.model.columns import Mask, NodeColumns, Rows, vertical
 from slackwater.model.ids import NodeName, Row

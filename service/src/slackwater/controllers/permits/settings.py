@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Count,
+    Section,
     SomeCpu,
     SomeMemory,
 )

@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Delay,
+    Section,
     Timeout,
 )
 from slackwater_protocol.durations import MINUTE, Duration

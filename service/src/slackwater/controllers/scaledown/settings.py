@@ -8,8 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
-from slackwater.configuration.values import Count, Cpu, Delay, Fraction, Memory, Switch, Timeout, Whole32, Width
+from slackwater.configuration.values import Count, Cpu, Delay, Fraction, Memory, Section, Switch, Timeout, Whole32, Width
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Count,
     Delay,
@@ -18,6 +17,7 @@ from slackwater.configuration.values import (
     QualifiedName,
     Quantity,
     SchedulerName,
+    Section,
     Switch,
     TaintPattern,
 )

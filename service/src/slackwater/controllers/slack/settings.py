@@ -9,7 +9,6 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from slackwater.configuration.section import Section
 from slackwater.configuration.values import (
     Count,
     Cpu,
@@ -22,6 +21,7 @@ from slackwater.configuration.values import (
     Percent,
     Priority,
     QualifiedName,
+    Section,
     Switch,
     Timeout,
     Weight,
