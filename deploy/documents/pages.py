@@ -26,7 +26,7 @@ from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.reload import Needs, needs
 from slackwater.configuration.problems import Steps
-from slackwater.model.reasons import MEANINGS, UNREMOVABLE_TEXTS, WAIT_TEXTS, Reason, WaitReason
+from slackwater.model.reasons import Reason, UnremovableReason, WaitReason
 from slackwater_protocol import names
 
 #: Keys that the chart's template writes itself, so the values must not contain them.
@@ -152,22 +152,20 @@ def reasons(_text: str = "") -> str:
     """A table of all reasons: number, label, the plug-in that the reason is attributed to, text, and whether evictions may
     help."""
     rows = [
-        (str(int(reason)), f"`{meaning.label}`", meaning.plugin, meaning.text, "yes" if meaning.resolvable else "no")
-        for reason, meaning in ((reason, MEANINGS[reason]) for reason in Reason)
+        (str(int(reason)), f"`{reason.label}`", reason.plugin, reason.text, "yes" if reason.resolvable else "no")
+        for reason in Reason
     ]
     return _table(("number", "label", "whose word", "text", "may evicting pods help?"), *rows)
 
 
 def unremovable_reasons(_text: str = "") -> str:
     """A table of the reasons why a node cannot be removed."""
-    return _table(
-        ("reason", "meaning"), *((f"`{unremovable_reason}`", text) for unremovable_reason, text in UNREMOVABLE_TEXTS.items())
-    )
+    return _table(("reason", "meaning"), *((f"`{each}`", each.text) for each in UnremovableReason))
 
 
 def wait_reasons(_text: str = "") -> str:
     """A table of the wait reasons, which only explanations use."""
-    return _table(("code", "text"), *((f"`{each}`", WAIT_TEXTS[each]) for each in WaitReason))
+    return _table(("code", "text"), *((f"`{each}`", each.text) for each in WaitReason))
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------

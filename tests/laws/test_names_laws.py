@@ -15,7 +15,7 @@ from slackwater.cluster.nodes import NO_ROW, NodeTable
 from slackwater.model.columns import Codes, Int64
 from slackwater.model.ids import NodeName
 from slackwater.model.ledger.ledger import Ledger
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from tests.support import installed
 from tests.support.builders import a_node
 
@@ -38,7 +38,7 @@ ways_to_write: st.SearchStrategy[Write] = st.sampled_from(
         lambda names: "[" + ",".join('"' + "".join(f"\\u{ord(c):04x}" for c in name) + '"' for name in names) + "]",
     )
 )
-texts = [MEANINGS[reason].text for reason in Reason]
+texts = [reason.text for reason in Reason]
 
 
 def a_table(names: list[str]) -> NodeTable:

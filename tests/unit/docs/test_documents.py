@@ -14,7 +14,7 @@ from slackwater.app import wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from tests.support.layers import LAYERS
 
 PAGES = sorted([*Path("docs").rglob("*.md"), *Path().glob("*.md"), Path("service/README.md"), Path("protocol/README.md")])
@@ -106,12 +106,12 @@ def test_every_reason_has_advice_once() -> None:
     advice = Path("docs/reasons.md").read_text().partition("## What to do")[2]
     heads = re.findall(r"(?:^- |[.:;] )((?:`\w+`,?\s+(?:and )?)*`\w+`):", advice, re.MULTILINE)
     given = [label for head in heads for label in re.findall(r"`(\w+)`", head)]
-    assert sorted(given) == sorted(meaning.label for meaning in MEANINGS.values())
+    assert sorted(given) == sorted(reason.label for reason in Reason)
 
 
 def test_the_table_of_reasons_has_every_reason_in_order() -> None:
     assert [int(number) for number, *_ in rows(reasons())] == [int(reason) for reason in Reason]
-    assert [label.strip("`") for _, label, *_ in rows(reasons())] == [MEANINGS[reason].label for reason in Reason]
+    assert [label.strip("`") for _, label, *_ in rows(reasons())] == [reason.label for reason in Reason]
 
 
 # --- settings -------------------------------------------------------------------------------------------------------------

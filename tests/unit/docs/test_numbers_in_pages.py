@@ -17,7 +17,7 @@ from slackwater.adapters.kube import event_recorder
 from slackwater.app.settings import Settings
 from slackwater.controllers.migration import state as migration
 from slackwater.controllers.preemption import activations, preemptors
-from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime import wait_events
 from slackwater.runtime.planner import process
 from slackwater_protocol.durations import parse_duration, seconds
@@ -141,9 +141,7 @@ def test_outputs_that_simulate_shows_have_the_texts_of_the_reasons() -> None:
     shown = [(kept["reason"], kept["detail"]) for kept in json.loads(entries)]
     shown += re.findall(r"^\d+ +([A-Z]\w+) +\S+: \S+: (.*)$", text, re.MULTILINE)
     assert len(shown) >= 2
-    assert [
-        (reason, detail) for reason, detail in shown if detail != UNREMOVABLE_TEXTS.get(UnremovableReason(reason), detail)
-    ] == []
+    assert [(reason, detail) for reason, detail in shown if detail != UnremovableReason(reason).text] == []
 
 
 _AUTHENTICATION: Final = authenticator.AuthenticatorConfig()

@@ -19,7 +19,7 @@ from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints
-from slackwater.model.reasons import MEANINGS, UNREMOVABLE_TEXTS, WAIT_TEXTS, Reason, UnremovableReason, WaitReason
+from slackwater.model.reasons import Reason, UnremovableReason, WaitReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 
@@ -111,10 +111,8 @@ class Explanation(JsonAnswer, frozen=True, kw_only=True):
 def of_reason(reason: Reason | WaitReason | UnremovableReason, **more: Any) -> Finding:
     """The finding for a reason of any of the three closed lists."""
     if isinstance(reason, Reason):
-        meaning = MEANINGS[reason]
-        return Finding(code=meaning.label, plugin=meaning.plugin, text=meaning.text, **more)
-    text = WAIT_TEXTS[reason] if isinstance(reason, WaitReason) else UNREMOVABLE_TEXTS[reason]
-    return Finding(code=str(reason), text=text, **more)
+        return Finding(code=reason.label, plugin=reason.plugin, text=reason.text, **more)
+    return Finding(code=str(reason), text=reason.text, **more)
 
 
 def remedy(*changes: Change) -> Remedy:

@@ -64,7 +64,7 @@ from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.pod_constraints import Kind
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
@@ -191,7 +191,7 @@ def refused(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
     """The refusal of the pod itself by the first plug-in that refuses it; None if none does."""
     disabled = profile_of(snapshot.facts.profiles, kind.kind).disabled
     if kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset() and NODE_AFFINITY not in disabled:
-        return Refusal(Reason.AFFINITY_CONFLICT, MEANINGS[Reason.AFFINITY_CONFLICT].text)
+        return Refusal(Reason.AFFINITY_CONFLICT, Reason.AFFINITY_CONFLICT.text)
     for name, refuse in _REFUSING if kind.asks.claims else ():
         refusal = None if name in disabled else refuse(snapshot, kind)
         if refusal is not None:

@@ -12,7 +12,7 @@ from slackwater.fit.plugins.volume_binding import (
 )
 from slackwater.fit.plugins.volume_rules import missing_driver_text
 from slackwater.model.ids import Row
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
@@ -42,5 +42,5 @@ def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, ref
         case Reason.DEVICES_NOT_MODELLED:
             found = dynamic_resources_reasons(snapshot, numbered, row, reason)
         case _:
-            found = [MEANINGS[reason].text]
+            found = [reason.text]
     return found

@@ -13,7 +13,7 @@ from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
@@ -95,7 +95,7 @@ async def test_t3_what_we_refuse_is_a_200_with_the_reason() -> None:
     async with a_service() as service:
         service.has(a_node("n"))
         answer = await service.ask("bind", bind_args(a_pod("never-seen"), "n"))
-        assert answer["Error"] == f"{MEANINGS[Reason.POD_UNKNOWN].text} (pod default/never-seen, node n)"
+        assert answer["Error"] == f"{Reason.POD_UNKNOWN.text} (pod default/never-seen, node n)"
 
 
 async def test_t4_a_bind_is_answered_before_kube_scheduler_gives_up() -> None:
@@ -105,7 +105,7 @@ async def test_t4_a_bind_is_answered_before_kube_scheduler_gives_up() -> None:
         service.writer.open_gate = anyio.Event()
         with anyio.fail_after(60):
             answer = await service.ask("bind", bind_args(pod, "n"))
-        assert answer["Error"].startswith(MEANINGS[Reason.API_UNREACHABLE].text)
+        assert answer["Error"].startswith(Reason.API_UNREACHABLE.text)
         assert service.reserved("n") == (500, 2**30), "the binding may have happened, so it counts"
 
 
@@ -184,15 +184,15 @@ async def test_t10_accounting_comes_from_the_watch_not_from_being_asked() -> Non
     async with a_service() as service:
         service.has(a_node("n", cpu="1"), a_pod("unasked", on="n", cpu="1"))
         answer = await service.ask("filter", filter_args(a_pod("p"), "n"))
-        assert answer["FailedNodes"] == {"n": MEANINGS[Reason.NOT_ENOUGH_CPU].text}
+        assert answer["FailedNodes"] == {"n": Reason.NOT_ENOUGH_CPU.text}
 
 
 async def test_t11_full_now_is_resolvable_and_too_large_is_not() -> None:
     async with a_service() as service:
         service.has(a_node("full"), a_node("small", cpu="1"), a_pod("x", on="full", cpu="4"))
         answer = await service.ask("filter", filter_args(a_pod("p", cpu="2"), "full", "small"))
-        assert answer["FailedNodes"] == {"full": MEANINGS[Reason.NOT_ENOUGH_CPU].text}
-        assert answer["FailedAndUnresolvableNodes"] == {"small": MEANINGS[Reason.CPU_ABOVE_TOTAL].text}
+        assert answer["FailedNodes"] == {"full": Reason.NOT_ENOUGH_CPU.text}
+        assert answer["FailedAndUnresolvableNodes"] == {"small": Reason.CPU_ABOVE_TOTAL.text}
 
 
 async def test_t12_a_sample_miss_is_counted_and_answered_by_a_nomination() -> None:
@@ -277,7 +277,7 @@ async def test_a_denied_bind_is_remembered_until_room_appears() -> None:
         await service.ask("filter", filter_args(pod, "n", "m"))
         service.has(other)
         answer = await service.ask("bind", bind_args(pod, "n"))
-        assert answer["Error"].startswith(MEANINGS[Reason.NOT_ENOUGH_CPU].text)
+        assert answer["Error"].startswith(Reason.NOT_ENOUGH_CPU.text)
         assert service.writer.asked == []
         assert (await service.ask("filter", filter_args(pod, "n", "m")))["NodeNames"] == ["m"]
         service.take(PodGone(other.uid, other.key))
@@ -292,11 +292,9 @@ async def test_a_binding_that_the_api_server_refuses_is_remembered_by_time() -> 
             Outcome("refused", 403, "webhook", event=BindEnded(pod.uid, NodeName("n"), "refused", "webhook"))
         ]
         answer = await service.ask("bind", bind_args(pod, "n"))
-        assert answer["Error"] == f"{MEANINGS[Reason.API_REFUSED].text}: webhook (pod default/p, node n)"
+        assert answer["Error"] == f"{Reason.API_REFUSED.text}: webhook (pod default/p, node n)"
         assert service.reserved("n") == (0, 0)
-        assert (await service.ask("filter", filter_args(pod, "n", "m")))["FailedNodes"] == {
-            "n": MEANINGS[Reason.BIND_DENIED].text
-        }
+        assert (await service.ask("filter", filter_args(pod, "n", "m")))["FailedNodes"] == {"n": Reason.BIND_DENIED.text}
         service.now += 61.0
         assert (await service.ask("filter", filter_args(pod, "n", "m")))["NodeNames"] == ["n", "m"]
 
@@ -306,9 +304,7 @@ async def test_room_between_the_only_choice_and_its_bind_is_held() -> None:
         first, second = a_pod("first", cpu="3"), a_pod("second", cpu="3")
         service.has(a_node("n"), first, second)
         assert (await service.ask("filter", filter_args(first, "n")))["NodeNames"] == ["n"]
-        assert (await service.ask("filter", filter_args(second, "n")))["FailedNodes"] == {
-            "n": MEANINGS[Reason.HELD_FOR_OTHERS].text
-        }
+        assert (await service.ask("filter", filter_args(second, "n")))["FailedNodes"] == {"n": Reason.HELD_FOR_OTHERS.text}
         assert await service.ask("bind", bind_args(first, "n")) == {"Error": ""}
 
 
@@ -323,7 +319,7 @@ async def test_where_our_total_is_smaller_two_pods_never_meet_in_the_gap() -> No
         assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["a", "b", "c"]
         assert await service.ask("bind", bind_args(first, "b")) == {"Error": ""}
         refused = await service.ask("bind", bind_args(second, "b"))
-        assert refused["Error"].startswith(MEANINGS[Reason.NOT_ENOUGH_CPU].text)
+        assert refused["Error"].startswith(Reason.NOT_ENOUGH_CPU.text)
         assert (await service.ask("filter", filter_args(second, "a", "b", "c")))["NodeNames"] == ["a", "c"]
 
 

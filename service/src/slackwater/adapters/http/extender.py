@@ -25,7 +25,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.ports.histograms import histogram
 from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.ports.threads import in_thread
@@ -82,7 +82,7 @@ def _by_verb(spreads: dict[str, Spread]) -> Iterator[tuple[Sequence[str], Spread
 
 _log = structlog.get_logger(__name__)
 
-_TEXT: Final = [MEANINGS[reason].text for reason in Reason]
+_TEXT: Final = [reason.text for reason in Reason]
 _PREFIX: Final = "/scheduler/"
 _NO_ROWS: Final[Rows] = np.empty(0, np.intp)
 #: The verb under which metrics count requests to any other path.
@@ -285,11 +285,11 @@ class Extender:
         key = PodKey(args.PodNamespace, args.PodName)
         answer = self._state_machine.bind(PodUid(args.PodUID), key, NodeName(args.Node), self._clock())
         if answer.reason is not Reason.OK:
-            return _bind_answer(f"{MEANINGS[answer.reason].text} (pod {key}, node {args.Node})")
+            return _bind_answer(f"{answer.reason.text} (pod {key}, node {args.Node})")
         if answer.effect is None:
             return _bind_answer("")
         if not await self._binds.may_bind(answer.effect.uid, answer.effect.node, first=not answer.already):
-            return _bind_answer(f"{MEANINGS[Reason.ROOM_NOT_ON_RECORD].text} (pod {key}, node {args.Node})")
+            return _bind_answer(f"{Reason.ROOM_NOT_ON_RECORD.text} (pod {key}, node {args.Node})")
         outcome = await self._submitter.submit(answer.effect).ended()
         return _bind_answer("" if outcome.verdict == "done" else _why_not_bound(outcome, key, args.Node))
 
@@ -337,7 +337,7 @@ def _proposed(args: extender_messages.PreemptionArgs) -> tuple[dict[NodeName, li
 
 def _why_not_bound(outcome: Outcome, key: PodKey, node: str) -> str:
     reason = Reason.API_REFUSED if outcome.verdict == "refused" else Reason.API_UNREACHABLE
-    return f"{MEANINGS[reason].text}: {outcome.detail} (pod {key}, node {node})"
+    return f"{reason.text}: {outcome.detail} (pod {key}, node {node})"
 
 
 def _bind_answer(error: str) -> bytes:

@@ -19,7 +19,7 @@ from slackwater.adapters.http.extender_messages import encode
 from slackwater.cluster.name_index import Spans
 from slackwater.cluster.nodes import NodeTable
 from slackwater.model.columns import Codes, Int64, Mask, Rows, feasible_mask
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 
 _QUOTE: Final = ord('"')
 _COMMA: Final = ord(",")
@@ -101,7 +101,7 @@ def _written(names: Sequence[bytes]) -> tuple[bytes, Spans]:
 _FEW_BYTES: Final = 8_000
 #: The most short lists that are cached: together about 2 MB, if each has a hundred names.
 _SHORT_LISTS: Final = 256
-_RESOLVABLE: Final = [MEANINGS[reason].resolvable for reason in Reason]
+_RESOLVABLE: Final = [reason.resolvable for reason in Reason]
 #: The bytes between two names of a list.
 _BETWEEN: Final = b'","'
 _HOST: Final = b'{"Host":'
@@ -223,7 +223,7 @@ def _whole(items: Sequence[msgspec.Raw], passes: Mask) -> bytes:
     return b'"Nodes":{"metadata":{},"items":[%b]},"NodeNames":null' % b",".join(map(bytes, passing))
 
 
-_TEXT: Final = encode(MEANINGS[Reason.GATED].text)
+_TEXT: Final = encode(Reason.GATED.text)
 #: Limit of a node name's length, which is that of a DNS name.
 _LONGEST_NAME: Final = 253
 

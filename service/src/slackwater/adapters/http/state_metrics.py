@@ -15,7 +15,7 @@ from slackwater.controllers.placement.metrics import choice_families
 from slackwater.controllers.preemption.metrics import preemption_families
 from slackwater.model.objects import Node
 from slackwater.model.pauses import ACTIVITIES
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.runtime.dispatcher import DispatcherStats
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
@@ -198,7 +198,7 @@ class StateCollector(Collector):
 def _by_reason(name: str, meaning: str, counts: list[int], *, without: Collection[Reason] = ()) -> Metric:
     family = CounterMetricFamily(name, meaning, labels=["reason"])
     for reason in [reason for reason in Reason if reason not in without]:
-        family.add_metric([MEANINGS[reason].label], counts[reason])
+        family.add_metric([reason.label], counts[reason])
     return family
 
 

@@ -25,7 +25,7 @@ from slackwater.model.ids import Row
 from slackwater.model.ledger.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.ports.whatif_answers import PlacedDevice, PlacementLine, Rejection
 from slackwater.runtime.change_collector import as_counted
@@ -114,7 +114,7 @@ def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[P
             pod=str(pod.key),
             node=None if row == NOWHERE else snapshot.facts.nodes[row].name,
             devices=tuple(_devices(placed.claims[turn])) if turn in placed.claims else UNSET,
-            failed=MEANINGS[Reason.DEVICES_FAILED].text if turn in failed else "",
+            failed=Reason.DEVICES_FAILED.text if turn in failed else "",
             skipped=_skipped(snapshot, KindId(kind), cluster),
         )
         turn += 1
@@ -165,9 +165,8 @@ class _Whole:
         )
 
     def _rejection(self, kind: KindId, row: Row, reason: Reason, verdicts: Verdicts) -> Rejection:
-        meaning = MEANINGS[reason]
         reasons = words(self._snapshot, kind, row, reason, verdicts.refusal)
-        return Rejection.of(meaning.plugin, reasons, resolvable=meaning.resolvable)
+        return Rejection.of(reason.plugin, reasons, resolvable=reason.resolvable)
 
 
 def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> tuple[str, ...]:

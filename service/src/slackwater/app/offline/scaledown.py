@@ -19,7 +19,7 @@ from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFa
 from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.whatif_answers import Kept, RemovableNode, ScaleDownAnswer
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -96,7 +96,7 @@ def _kept(kept: KeptNode) -> Kept:
     return Kept(
         node=kept.node,
         reason=str(kept.unremovable_reason),
-        detail=kept.detail or UNREMOVABLE_TEXTS[kept.unremovable_reason],
+        detail=kept.detail or kept.unremovable_reason.text,
         blocked_by=None if kept.blocked_by is None else str(kept.blocked_by),
     )
 

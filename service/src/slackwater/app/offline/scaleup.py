@@ -18,7 +18,6 @@ from slackwater.controllers.slack.scale_up import LoopPlans
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS
 from slackwater.ports.whatif_answers import (
     FailedPart,
     GroupScaleUp,
@@ -95,8 +94,7 @@ def _unhelpable(found: Sequence[Unhelpable]) -> Iterator[UnhelpablePod]:
 def _why(reason: GroupRefusal | SkipReason) -> Rejection:
     if isinstance(reason, SkipReason):
         return Rejection.of("Slackwater", [reason.text], resolvable=reason.kind in _PASSING)
-    meaning = MEANINGS[reason.reason]
-    return Rejection.of(meaning.plugin, list(reason.words), resolvable=meaning.resolvable)
+    return Rejection.of(reason.reason.plugin, list(reason.words), resolvable=reason.reason.resolvable)
 
 
 def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> tuple[str, ...]:

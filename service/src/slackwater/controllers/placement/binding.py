@@ -13,7 +13,7 @@ from slackwater.model.effects import Announce, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 
 #: How long a reservation may stay "binding". The dispatcher's deadline is shorter and ends the call before that.
@@ -172,7 +172,7 @@ class Binding:
             return []
         self._event_counts.bind_refusals[Reason.API_REFUSED] += 1
         self._bind_backoff.add(event.uid, event.node, for_room=False, deadline=Instant(now + policy.bind_backoff))
-        note = f"{MEANINGS[Reason.API_REFUSED].text} to {event.node}: {event.detail}"
+        note = f"{Reason.API_REFUSED.text} to {event.node}: {event.detail}"
         return [Announce(event.uid, reservation.key, "Warning", "BindRefused", note)]
 
     def read_unbound(self, uid: PodUid) -> bool:

@@ -38,7 +38,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.reasons import UNREMOVABLE_TEXTS, UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
@@ -187,7 +187,7 @@ class ScaleDownLoop:
             if end.unremovable_reason is UnremovableReason.DELETION_FAILED:
                 self._refused(end)
         if end.outcome == "rolled-back" and end.unremovable_reason is not None:
-            note = f"removal given up: {UNREMOVABLE_TEXTS[end.unremovable_reason]}: {end.detail}".rstrip(": ")
+            note = f"removal given up: {end.unremovable_reason.text}: {end.detail}".rstrip(": ")
             self._announce(end.order.node, end.order.uid, "Warning", "ScaleDownFailed", note)
 
     def _refused(self, end: DrainEnd) -> None:

@@ -43,7 +43,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS, Reason, UnremovableReason
+from slackwater.model.reasons import Reason, UnremovableReason
 
 
 class Destinations:
@@ -389,5 +389,5 @@ class _Planning:
 
 def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
     """The most frequent verdicts as text, each with its number of nodes, as in kube-scheduler's messages: "3 ..., 2 ..."."""
-    texts = [f"{count} {MEANINGS[reason].text}" for reason, count in reasons[:_MOST_REASONS]]
+    texts = [f"{count} {reason.text}" for reason, count in reasons[:_MOST_REASONS]]
     return ", ".join([*texts, "..."] if len(reasons) > _MOST_REASONS else texts)

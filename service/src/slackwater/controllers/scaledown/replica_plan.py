@@ -34,7 +34,7 @@ from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.kept_room import group_of
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
-from slackwater.model.reasons import MEANINGS, UnremovableReason
+from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -228,7 +228,7 @@ def _moved(replica: SnapshotReplica, pod: Pod, rows: Rows, hint: int) -> Destina
     placed = place_pods(snapshot, renewed, rows=rows[rows != row], hints=Hints(pods=np.array([hint], np.intp)))
     if placed.rows[0] != NOWHERE:
         return Destination(pod.uid, snapshot.facts.nodes[Row(int(placed.rows[0]))].name)
-    why = ", ".join(f"{count} {MEANINGS[reason].text}" for left in placed.left for reason, count in left.reasons[:3])
+    why = ", ".join(f"{count} {reason.text}" for left in placed.left for reason, count in left.reasons[:3])
     return Destination(pod.uid, None, why)
 
 

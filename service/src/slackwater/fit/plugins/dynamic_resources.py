@@ -26,7 +26,7 @@ from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, ResourceCl
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.pod_constraints import ClaimUse, ContainerDevices, NodeSelectorTerm
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.equivalence_groups import NumberedGroup
@@ -195,7 +195,7 @@ def dynamic_resources_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, ro
     """The texts that say why the row is not feasible."""
     found = _unallocatable(snapshot, kind, row, _specs(snapshot, claims_of(snapshot, kind)))
     if found is None or found.failure not in (Failure.FAILED, Failure.UNSUPPORTED):
-        return [MEANINGS[reason].text]
+        return [reason.text]
     return [found.text if found.failure is Failure.FAILED else f"Slackwater: {found.text}"]
 
 

@@ -22,7 +22,7 @@ from slackwater.model.ids import NodeName, Row
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.objects import Taint
 from slackwater.model.pod_constraints import HOST_USERS, Kind
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT, NodeFacts
@@ -62,7 +62,7 @@ def declared_features_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> fr
 def features_text(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> str:
     """kube-scheduler's message for a row that lacks a feature."""
     if snapshot.follows(Rule.FEATURES_UNNAMED):
-        return MEANINGS[Reason.NODE_FEATURES].text
+        return Reason.NODE_FEATURES.text
     lacking = sorted((declared_features_part(snapshot, kind) or frozenset()).difference(snapshot.facts.nodes[row].features))
     return f"node declared features check failed - unsatisfied requirements: {', '.join(lacking)}"
 

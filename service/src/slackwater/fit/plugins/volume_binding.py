@@ -26,7 +26,7 @@ from slackwater.fit.scoring import HIGHEST
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.pod_constraints import ClaimMount
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, StorageClass, Volume
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -51,7 +51,7 @@ def refuse_volume_binding(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Ref
     unbound = [claim for claim in claims_of(snapshot, kind) if not claim.is_bound and not snapshot.volumes.waits(claim)]
     classes_known = snapshot.volumes.objects.classes is not None
     if any(claim.volume or not claim.storage_class or classes_known for claim in unbound):
-        return Refusal(Reason.CLAIM_UNBOUND, MEANINGS[Reason.CLAIM_UNBOUND].text)
+        return Refusal(Reason.CLAIM_UNBOUND, Reason.CLAIM_UNBOUND.text)
     return None
 
 
@@ -208,7 +208,7 @@ def binding_reasons(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) ->
     bound, waiting = _split(snapshot, kind)
     found = {int(_judge_bound(snapshot, bound, rows)[0])}
     found.add(int(_judge_waiting(snapshot, waiting, rows, _choices(snapshot, waiting, rows))[0]))
-    return [MEANINGS[reason].text for reason in _ORDER if reason in found]
+    return [reason.text for reason in _ORDER if reason in found]
 
 
 def bindings_on(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> Bindings:

@@ -17,7 +17,7 @@ from slackwater.fit.plugins import Refusal
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
-from slackwater.model.reasons import MEANINGS, Reason
+from slackwater.model.reasons import Reason
 from slackwater.model.storage import Claim, Volume
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
@@ -111,7 +111,7 @@ def missing_driver_text(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row
     kube-scheduler names any."""
     rows = np.array([row], np.intp)
     lacking = (needed.driver for needed in _needed_drivers(snapshot, kind) if _lacking(snapshot, needed, rows)[0])
-    return f"{next(lacking, '')} {MEANINGS[Reason.CSI_DRIVER_MISSING].text}"
+    return f"{next(lacking, '')} {Reason.CSI_DRIVER_MISSING.text}"
 
 
 def _needed_drivers(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[NeededDriver, ...]:
