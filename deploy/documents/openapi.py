@@ -23,7 +23,6 @@ from pydantic.json_schema import models_json_schema
 from deploy.documents.agents_openapi import LICENSE, agent_document, head
 from deploy.documents.ops_examples import add_examples
 from slackwater.adapters.http.extender_messages import ErrorAnswer
-from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.ports.clock import monotonic
@@ -38,6 +37,7 @@ from slackwater_protocol.extender import (
     HostPriorityList,
 )
 from tests.support import installed
+from tests.support.ops import ops_app
 
 Json = dict[str, Any]
 

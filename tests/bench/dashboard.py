@@ -19,7 +19,7 @@ import anyio
 import httpx
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from slackwater.adapters.http.dashboard.stream import MOST_LISTENERS
+from slackwater.adapters.http.dashboard.routes import MOST_LISTENERS
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.ports.clock import unix_time
 from slackwater.runtime.decision_log import DecisionLog

@@ -19,8 +19,7 @@ from typing import Any, Final
 import anyio
 import uvloop
 
-from slackwater.adapters.http.application import Answer, Request, RequestTerms
-from slackwater.adapters.http.connection_limiter import BodyBudget
+from slackwater.adapters.http.application import Answer, BodyBudget, Request, RequestTerms
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from tests.bench.keepalive import KeepAlive, a_request
 from tests.bench.procstat import cpu_seconds_finely

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.async_playwright import Axe
 
-from slackwater.adapters.http.dashboard import Frames
+from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.model.events import PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
-from slackwater.runtime.dashboard.nodes import take_nodes
 from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.view import take_nodes
 from slackwater.runtime.decision_log import DecisionLog
 from tests.browser.page import DRAWN, Computing, a_page, without_unexplained
 from tests.support.builders import a_pod

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
 from slackwater.adapters.http.agents import AgentLimits, Agents, CallerAuthenticator
-from slackwater.adapters.http.connection_limiter import ConnectionLimiter
+from slackwater.adapters.http.application import ConnectionLimiter
 from slackwater.adapters.http.http_server import DirectProtocol
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.ports.protocols import PermitServing

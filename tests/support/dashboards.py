@@ -9,9 +9,7 @@ import anyio
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.dashboard import Listeners
-from slackwater.adapters.http.history import no_history
-from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.explain.service import Clocks, ExplainService
@@ -40,6 +38,7 @@ from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 from tests.support.nodegroups import a_group
+from tests.support.ops import no_history, ops_app
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 
 #: The wall's clock of every cluster here: cluster states are the same each time.
@@ -305,7 +304,7 @@ async def served(
 ) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
     moment = anyio.current_time()
-    listeners = Listeners()
+    listeners = OpenStreams()
     app = ops_app(
         state_machine=state_machine,
         readiness=Ready(),

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from slackwater.adapters.http.application import Answer, Request
-from slackwater.adapters.http.forwarding import ForwardCounts
+from slackwater.adapters.http.standby import Outcome
 from slackwater.app.leader_election import Election, ReplicaIdentity
 from slackwater.app.settings import Settings, loads
 from slackwater.app.wiring import Service
@@ -49,8 +49,8 @@ class Replica:
     _life: TaskGroup | None = None
     _goes: anyio.Event = field(default_factory=anyio.Event)
 
-    headers = frozenset[bytes]()  #: as `app.leading.CountedForwarder`, with `counts`
-    counts: ForwardCounts = field(default_factory=ForwardCounts)
+    headers = frozenset[bytes]()  #: as `adapters.http.standby.Forwarder`, with `counts`
+    counts: dict[Outcome, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.api = StoppableApi(self.server)

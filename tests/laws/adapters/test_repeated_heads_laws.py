@@ -7,10 +7,9 @@ from typing import Any, cast
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from slackwater.adapters.http.application import Answer, Request, RequestTerms
-from slackwater.adapters.http.connection_limiter import BodyBudget
+from slackwater.adapters.http.application import Answer, BodyBudget, Request, RequestTerms
 from slackwater.adapters.http.http_server import DirectProtocol
-from slackwater.adapters.http.repeated_heads import RepeatedHeads
+from slackwater.adapters.http.request_parser import RepeatedHeads
 
 _PATHS = st.sampled_from([b"/scheduler/filter", b"/scheduler/filter?a=b", b"http://host/scheduler/bind"])
 _METHODS = st.sampled_from([b"POST", b"HEAD", b"DELETE"])

@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.explain.service import Clocks, ExplainService
 from slackwater.app.settings import Settings, as_file
@@ -34,6 +33,7 @@ from slackwater.model.storage import Storage
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
+from tests.support.ops import ops_app
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 from tests.support.scalingup import a_template
 

@@ -8,7 +8,6 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
@@ -22,6 +21,7 @@ from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.http_answers import answering
+from tests.support.ops import ops_app
 
 NOW_MS = 1_700_000_100_000
 LOW = HistoryEntry(

@@ -6,17 +6,16 @@ from typing import Final
 
 from slackwater.adapters.http import (
     agents,
+    application,
     authenticator,
     bounded_http,
-    connection_limiter,
+    callers,
     extender,
     http_server,
-    ops_throttle,
-    tls_listener,
+    questions,
     uvicorn_listener,
-    whatif,
 )
-from slackwater.adapters.http.dashboard import stream, update_frames
+from slackwater.adapters.http.dashboard import routes, update_frames
 from slackwater.adapters.http.request_queue import RequestQueue
 from slackwater.adapters.kube import eviction_facts
 from slackwater.adapters.kube.reflector import ReflectorConfig
@@ -87,12 +86,12 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("autoscaler", "for pods with a GPU {:g} s", installed.PENDING.gpu_settle_seconds),
     stated("scaleup", "with a GPU until it is {:g} s old", installed.PENDING.gpu_settle_seconds),
     stated("from-cluster-autoscaler", "pods with a GPU: always {:g} s", installed.PENDING.gpu_settle_seconds),
-    stated("operations", "| of one address, once {}/4 are taken | half | half |", round(4 * connection_limiter._CROWDED)),
+    stated("operations", "| of one address, once {}/4 are taken | half | half |", round(4 * application._CROWDED)),
     stated("operations", "| path and headers | {} KiB; 431 | {} KiB; 431 | {} KiB; 431 |", *_HEADS),
     stated("SECURITY", "| path and headers | {} KiB, 431 | {} KiB, 431 | {} KiB, 431 |", *_HEADS),
     stated("operations SECURITY", "{:,} bytes are read", MAX_BODY_BYTES),
     stated("agents", "a value that does not end within {:,} bytes", MAX_BODY_BYTES),
-    stated("operations SECURITY", "what-if {} MiB", whatif.LARGEST_BODY // _MIB),
+    stated("operations SECURITY", "what-if {} MiB", questions.LARGEST_BODY // _MIB),
     stated("operations", "| all bodies together | {} times that; 503 |", extender._BODIES),
     stated("operations", "| a request has to arrive within | {:g} s; 408 | {:g} s; 408 | {:g} s; 408 |", *_ARRIVE),
     stated("SECURITY", "| a request must arrive within | {:g} s, 408 | {:g} s, 408 | {:g} s, 408 |", *_ARRIVE),
@@ -106,8 +105,8 @@ LISTENERS: Final[tuple[Stated, ...]] = (
         uvicorn_listener._APP_KEEP_ALIVE_SECONDS,
     ),
     stated("operations", "| answers unread for {:g} s", http_server.UNREAD_SECONDS),
-    stated("operations", "{} wait for at most {:g} s, more: 503", ops_throttle._MOST_WAITING, ops_throttle._WAIT_SECONDS),
-    stated("operations", "| {}, for {:g} min each |", stream.MOST_LISTENERS, stream.LONGEST_SECONDS / 60),
+    stated("operations", "{} wait for at most {:g} s, more: 503", callers._MOST_WAITING, callers._WAIT_SECONDS),
+    stated("operations", "| {}, for {:g} min each |", routes.MOST_LISTENERS, routes.LONGEST_SECONDS / 60),
     stated(
         "operations",
         "| one; {} wait for at most {:g} s, an answer takes at most {:g} s; 503",
@@ -118,20 +117,20 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("operations", "bind: {:g} s for others' permits, {:g} of `httpTimeout`", permits.RECORD_SECONDS, _BIND_SHARE),
     stated("operations", "| `maxWait` + {:g} s; 503 |", _AGENTS.answer_seconds),
     stated("operations", "in slices of {:g} ms between which", 1000 * _QUEUE["round_seconds"]),
-    stated("SECURITY", "| TLS handshake | {:g} s;", tls_listener.HANDSHAKE_SECONDS),
+    stated("SECURITY", "| TLS handshake | {:g} s;", uvicorn_listener.HANDSHAKE_SECONDS),
     stated("agents", "A refusal is cached for {:g} s", _AUTHENTICATION.refuse_seconds),
     stated("agents", "At most {} tokens are reviewed at a time", _AUTHENTICATION.max_reviews),
     stated("explain", "up to {} more wait, for {:g} s at most (503)", *_QUESTIONS),
     stated("simulate", "the next ones wait {:g} s at most (503)", process._QUESTION_WAIT_SECONDS),
     stated("explain simulate", "two minutes and have {} MiB", children.LARGEST_ANSWER // _MIB),
-    stated("simulate", "a body of more than {} MiB with 413", whatif.LARGEST_BODY // _MIB),
+    stated("simulate", "a body of more than {} MiB with 413", questions.LARGEST_BODY // _MIB),
     stated("dashboard", "The newest {} decisions of each kind are kept", decision_log._KEPT),
-    stated("dashboard", "| open dashboards | {};", stream.MOST_LISTENERS),
+    stated("dashboard", "| open dashboards | {};", routes.MOST_LISTENERS),
     stated("dashboard", "{:,}, with the total number; {} groups of pending pods", view.MOST, pending.MOST_GROUPS),
     stated("dashboard", "{} decisions; {} pods of a drain", update_frames.MOST_DECISIONS, view.MOST_NAMES),
     stated("dashboard", "steps of {} s, a day in steps of {} min", series.HOUR_STEP_SECONDS, series.DAY_STEP_SECONDS // 60),
-    stated("dashboard", "{:g} s if the client reads nothing", stream._SEND_SECONDS),
-    stated("dashboard", "after {:g} s without a message", stream.HEARTBEAT_SECONDS),
+    stated("dashboard", "{:g} s if the client reads nothing", routes._SEND_SECONDS),
+    stated("dashboard", "after {:g} s without a message", routes.HEARTBEAT_SECONDS),
 )
 
 SERVICE: Final[tuple[Stated, ...]] = (

@@ -98,7 +98,7 @@ THREADS: Final = {
     "runtime/record_file.py": "write the record",
     "app/settings/reload.py": "read the files of the configuration, of TLS and of forwarding",
     "adapters/http/certificates.py": "of TLS",
-    "adapters/http/forwarding.py": "of forwarding",
+    "adapters/http/standby.py": "of forwarding",
 }
 
 

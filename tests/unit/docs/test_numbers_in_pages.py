@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from deploy.documents.pages import settings
-from slackwater.adapters.http import authenticator, connection_limiter
+from slackwater.adapters.http import application, authenticator
 from slackwater.adapters.kube import event_recorder
 from slackwater.app.settings import Settings
 from slackwater.controllers.migration import state as migration
@@ -164,5 +164,5 @@ def test_limits_that_pages_state_in_words_are_the_codes() -> None:
     assert f"cached for {words[round(_AUTHENTICATION.keep_seconds / 60)]} minutes at most" in page("docs/SECURITY.md")
     assert migration._BEGIN_SECONDS == 300
     assert "given up after five minutes" in page("docs/faults.md")
-    assert (connection_limiter._CROWDED, connection_limiter._SHARE) == (0.75, 0.5)
+    assert (application._CROWDED, application._SHARE) == (0.75, 0.5)
     assert "| of one address, once 3/4 are taken | half | half |" in page("docs/operations.md")

@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from deploy.documents import ops_examples
 from deploy.documents.openapi import ops_document
-from slackwater.adapters.http.dashboard import Listeners
-from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
@@ -26,6 +25,7 @@ from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
+from tests.support.ops import ops_app
 
 EXAMPLES = Path("openapi/examples")
 OPS = ops_document(EXAMPLES)
@@ -91,7 +91,7 @@ def an_ops_app(state_machine: StateMachine, *, unlisted: list[str]) -> FastAPI:
         registry=CollectorRegistry(),
         settings=settings,
         clock=lambda: Instant(4.0),
-        listeners=Listeners(most=0),  # a stream would not end here: tests/unit/adapters/http/test_dashboard.py
+        listeners=OpenStreams(most=0),  # a stream would not end here: tests/unit/adapters/http/test_dashboard.py
     )
 
 

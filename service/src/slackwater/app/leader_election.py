@@ -13,11 +13,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from slackwater.adapters.http.certificates import Certificates, Tls
-from slackwater.adapters.http.forwarding import ForwardCounts, ForwardLimits, open_forwarder
-from slackwater.adapters.http.standby import Forwarder
+from slackwater.adapters.http.standby import Forwarder, ForwardLimits, open_forwarder
 from slackwater.adapters.http.uvicorn_listener import listen
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.lease_store import ApiLease, LeaderPod
@@ -106,12 +105,6 @@ def own_identity() -> ReplicaIdentity:
     )
 
 
-class CountedForwarder(Forwarder, Protocol):
-    """A forwarder to the leader that counts its requests by outcome."""
-
-    counts: ForwardCounts
-
-
 class Election:
     """The leader election of this process. `leadership` is kept up to date while `run` runs; with the mode `none` this replica
     leads from the start and for ever."""
@@ -129,7 +122,7 @@ class Election:
         self.mode = settings.leader_election.mode
         self.place = place
         self.leadership = Leadership(times.monotonic)
-        self.forwarder: CountedForwarder | None = None
+        self.forwarder: Forwarder | None = None
         self._elector: LeaseFollower | LeaderElector | None = None
         if self.mode == "none":
             self.leadership.extend(Instant(math.inf))
@@ -157,7 +150,7 @@ class Election:
 
     def forwards(self) -> Mapping[str, int]:
         """The number of agents' requests forwarded to the leader, by outcome."""
-        return {} if self.forwarder is None else {str(how): count for how, count in self.forwarder.counts.by_outcome.items()}
+        return {} if self.forwarder is None else {str(how): count for how, count in self.forwarder.counts.items()}
 
     def holder(self) -> str:
         """The identity of the last known leader; "" if there is none."""

@@ -24,7 +24,7 @@ from prometheus_client.core import Metric
 from slackwater.adapters.http.agents import Agents
 from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import CertificateCollector, Certificates
-from slackwater.adapters.http.dashboard import Listeners
+from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.extender import Extender, ExtenderMetrics
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
@@ -122,7 +122,7 @@ class Service:
         self._recorder = Recorder(client, instance=socket.gethostname(), now=self._now, clock=times.monotonic)
         writer = ApiWriter(client, decoder, self._recorder, stamp=lambda: self._now().isoformat())
         self.decision_log = DecisionLog(times.wall)
-        self.dashboards = Listeners()
+        self.dashboards = OpenStreams()
         self.history = ServiceHistory(settings, client, self.state_machine, times=times, leads=self._leads)
         self.dispatcher = Dispatcher(
             self.history.loop.noting(DecisionLoggingWriter(writer, self.decision_log)),

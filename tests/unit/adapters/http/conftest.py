@@ -2,10 +2,10 @@
 
 import pytest
 
-from slackwater.adapters.http import certificates, tls_listener
+from slackwater.adapters.http import certificates, uvicorn_listener
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificates, "_READ_SECONDS", 60.0)
-    monkeypatch.setattr(tls_listener, "HANDSHAKE_SECONDS", 60.0)
+    monkeypatch.setattr(uvicorn_listener, "HANDSHAKE_SECONDS", 60.0)

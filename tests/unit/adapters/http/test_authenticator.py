@@ -11,9 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from slackwater.adapters.http.application import Headers
-from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
+from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig, ReviewQueue
 from slackwater.adapters.http.callers import common_name
-from slackwater.adapters.http.review_queue import ReviewQueue
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.model.ids import Instant, NodeName

@@ -6,13 +6,14 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.ops import CancelResult, ops_app
+from slackwater.adapters.http.ops import CancelResult
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.callers import showing
+from tests.support.ops import ops_app
 
 pytestmark = pytest.mark.anyio
 

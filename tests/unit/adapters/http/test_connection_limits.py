@@ -12,7 +12,7 @@ import uvloop
 from anyio.streams.tls import TLSStream
 
 from slackwater.adapters.http import bounded_http, http_server, uvicorn_listener
-from slackwater.adapters.http import tls_listener as tls_door
+from slackwater.adapters.http import uvicorn_listener as tls_door
 from slackwater.adapters.http.certificates import Certificates, Tls
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from tests.support.pki import Pki

@@ -13,8 +13,8 @@ from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http import uvicorn_listener
-from slackwater.adapters.http.dashboard import Frames, Listeners
-from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.dashboard.routes import OpenStreams
+from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
@@ -25,6 +25,7 @@ from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
+from tests.support.ops import ops_app
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +49,7 @@ def a_state_machine(n_nodes: int = 3) -> StateMachine:
     return state_machine
 
 
-def an_app(state_machine: StateMachine, *, listeners: Listeners | None = None, readiness: Ready | None = None) -> Any:
+def an_app(state_machine: StateMachine, *, listeners: OpenStreams | None = None, readiness: Ready | None = None) -> Any:
     return ops_app(
         state_machine=state_machine,
         readiness=readiness or Ready(),
@@ -143,7 +144,7 @@ async def test_the_page_loads_only_what_this_service_has() -> None:
 
 
 @asynccontextmanager
-async def served(app: Any, listeners: Listeners) -> AsyncIterator[tuple[str, TaskGroup]]:
+async def served(app: Any, listeners: OpenStreams) -> AsyncIterator[tuple[str, TaskGroup]]:
     with listen("ops", "127.0.0.1", 0) as sock:
         port = sock.getsockname()[1]
         async with anyio.create_task_group() as group:
@@ -153,7 +154,7 @@ async def served(app: Any, listeners: Listeners) -> AsyncIterator[tuple[str, Tas
 
 
 async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_browser() -> None:
-    listeners = Listeners()
+    listeners = OpenStreams()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
         httpx.AsyncClient(base_url=url, verify=False, timeout=60) as http,
@@ -168,7 +169,7 @@ async def test_the_stream_begins_with_a_board_and_its_listener_leaves_with_the_b
 
 
 async def test_one_listener_too_many_is_refused_with_a_retry_after() -> None:
-    listeners = Listeners(most=1)
+    listeners = OpenStreams(most=1)
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, _),
         httpx.AsyncClient(base_url=url, verify=False, timeout=60) as http,
@@ -181,7 +182,7 @@ async def test_one_listener_too_many_is_refused_with_a_retry_after() -> None:
 
 async def test_a_service_that_stops_ends_its_streams_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uvicorn_listener, "_GRACE_SECONDS", 60)  # else a machine that stands still cuts them off
-    listeners = Listeners()
+    listeners = OpenStreams()
     async with (
         served(an_app(a_state_machine(), listeners=listeners), listeners) as (url, group),
         httpx.AsyncClient(base_url=url, verify=False, timeout=60) as http,

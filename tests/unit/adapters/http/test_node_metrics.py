@@ -5,13 +5,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.model.ids import Instant
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import Growing
+from tests.support.ops import ops_app
 
 pytestmark = pytest.mark.anyio
 

@@ -15,13 +15,14 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http import bounded_http
 from slackwater.adapters.http.bounded_http import MAX_HEAD_BYTES
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.ops import CancelResult, ops_app
+from slackwater.adapters.http.ops import CancelResult
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
+from tests.support.ops import ops_app
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio

@@ -17,17 +17,16 @@ import anyio.lowlevel
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http import bounded_http, http_server, ops_throttle
-from slackwater.adapters.http.application import Answer, Request, RequestTerms
-from slackwater.adapters.http.connection_limiter import BodyBudget, ConnectionLimiter, ConnectionSlot
+from slackwater.adapters.http import bounded_http, callers, http_server
+from slackwater.adapters.http.application import Answer, BodyBudget, ConnectionLimiter, ConnectionSlot, Request, RequestTerms
 from slackwater.adapters.http.http_server import DirectProtocol
-from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from slackwater.app.process import raise_limit
 from slackwater.model.objects import Pod
 from tests.support.bodies import bind_args, filter_args
 from tests.support.builders import a_node, a_pod
+from tests.support.ops import ops_app
 from tests.support.service import Service, a_service
 from tests.support.waiting import until
 
@@ -257,7 +256,7 @@ def switches() -> int:
 async def test_a_flood_of_state_and_metrics_comes_between_two_filters_a_few_times_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ops_throttle, "_WAIT_SECONDS", 600.0)  # nobody waits in vain because the machine is slow
+    monkeypatch.setattr(callers, "_WAIT_SECONDS", 600.0)  # nobody waits in vain because the machine is slow
     done: list[int] = []
     between = []
     async with a_service() as service:

@@ -4,7 +4,7 @@
 import pytest
 
 from slackwater.adapters.http.application import Request
-from slackwater.adapters.http.repeated_heads import RepeatedHeads
+from slackwater.adapters.http.request_parser import RepeatedHeads
 
 
 def a_call(verb: str, body: bytes, *, note: str = "a") -> bytes:

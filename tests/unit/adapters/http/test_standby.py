@@ -9,11 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.adapters.http import forwarding
+from slackwater.adapters.http import standby
 from slackwater.adapters.http.application import Answer, Application, Headers, Request, RequestTerms
 from slackwater.adapters.http.certificates import Certificates, Tls
-from slackwater.adapters.http.forwarding import FORWARDED_BY, AgentForwarder, ForwardLimits, open_forwarder
-from slackwater.adapters.http.standby import LedAgents, LedExtender
+from slackwater.adapters.http.standby import FORWARDED_BY, AgentForwarder, ForwardLimits, LedAgents, LedExtender, open_forwarder
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from tests.support.fakeapi import held
 from tests.support.pki import Pki
@@ -27,7 +26,7 @@ ASKED = Request("POST", "/", b'{"protoVersion":7}')
 @pytest.fixture(autouse=True)
 def leaders_that_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is refused because the machine stands still for a moment."""
-    monkeypatch.setattr(forwarding, "_CONNECT_SECONDS", 60.0)
+    monkeypatch.setattr(standby, "_CONNECT_SECONDS", 60.0)
 
 
 @dataclass
@@ -140,7 +139,7 @@ async def test_an_agents_request_goes_to_the_leader_as_it_came() -> None:
         assert set(asked.headers) == {*headers, (FORWARDED_BY.encode(), b"pod-b")}
         assert (answer.status, answer.body, answer.media_type) == (200, b"decided", b"text/plain")
         assert answer.headers == ((b"retry-after", b"7"),)
-        assert forwarder.counts.by_outcome == {"answered": 1, "unanswered": 0, "refused": 0}
+        assert forwarder.counts == {"answered": 1, "unanswered": 0, "refused": 0}
 
 
 #: Requests that name another host; after the leader's address, "@" makes all that stands before it a user name.
@@ -203,7 +202,7 @@ async def test_a_leader_that_does_not_listen_is_named() -> None:
             answer = await forwarder.forward(ASKED)
     assert answer.status == 503
     assert b"pod-a, which does: " in answer.body
-    assert forwarder.counts.by_outcome["unanswered"] == 1
+    assert forwarder.counts["unanswered"] == 1
 
 
 async def test_no_more_are_forwarded_at_once_than_are_allowed() -> None:

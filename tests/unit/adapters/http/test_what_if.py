@@ -6,15 +6,15 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.ops import ops_app
+from slackwater.adapters.http.questions import LARGEST_BODY
 from slackwater.adapters.http.status import SettingsView
-from slackwater.adapters.http.whatif import LARGEST_BODY
 from slackwater.app.settings import Settings, as_file
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.callers import showing
+from tests.support.ops import ops_app
 
 pytestmark = pytest.mark.anyio
 

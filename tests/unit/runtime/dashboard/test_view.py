@@ -11,8 +11,8 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.runtime.dashboard import view
-from slackwater.runtime.dashboard.nodes import CORDONED, LINES, NOT_READY, changed, take_nodes
 from slackwater.runtime.dashboard.pending import MOST_GROUPS, PendingGroups
+from slackwater.runtime.dashboard.view import CORDONED, LINES, NOT_READY, changed, take_nodes
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 from tests.support import installed

@@ -17,7 +17,7 @@ import structlog
 
 from slackwater.adapters.http import agent_messages
 from slackwater.adapters.http.agent_messages import wait_seconds
-from slackwater.adapters.http.application import Answer, Headers, Request, RequestTerms
+from slackwater.adapters.http.application import RETRY_SOON, TEXT, Answer, Headers, Request, RequestTerms
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.ports.protocols import PermitServing, Readiness
@@ -25,7 +25,6 @@ from slackwater_protocol.agent import MAX_BODY_BYTES
 
 _log = structlog.get_logger(__name__)
 
-_TEXT: Final = b"text/plain"
 #: The content type that Go's HTTP server sets for a text if the handler sets none.
 _GUESSED: Final = b"text/plain; charset=utf-8"
 NOT_POST: Final = Answer(400, b"must be POST", _GUESSED)
@@ -34,7 +33,6 @@ _GONE: Final = 499
 #: Bytes. The rest of a body up to this length is read and ignored; after a longer body the connection is closed.
 _SKIPPED_BYTES: Final = 65_536
 _BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
-_SOON: Final[Headers] = ((b"retry-after", b"1"),)
 
 
 class CallerAuthenticator(Protocol):
@@ -66,7 +64,7 @@ class _Outcome(NamedTuple):
     node: str = ""  #: the pod's node; empty if it is not known
 
 
-class _Asked(NamedTuple):
+class _AgentAsk(NamedTuple):
     """A decoded request. `wanted` is the wait in seconds that its `Prefer` header asks for, `wait` the wait that we allow."""
 
     ask: PermitAsk
@@ -126,7 +124,7 @@ class Agents:
 
     def refusal(self, status: int, _path: str, message: str) -> Answer:
         """Returns the error answer to a request whose body was left unread, such as one that is too large."""
-        return self._noted(_Outcome(Answer(status, message.encode(), _TEXT)), time.perf_counter())
+        return self._noted(_Outcome(Answer(status, message.encode(), TEXT)), time.perf_counter())
 
     def _noted(self, outcome: _Outcome, started: float) -> Answer:
         status = outcome.answer.status
@@ -151,7 +149,7 @@ class Agents:
             return _Outcome(NOT_POST)
         if self._in_flight >= self._limits.max_requests:
             text = b"%d requests in flight, want at most %d" % (self._in_flight + 1, self._limits.max_requests)
-            return _Outcome(Answer(503, text, _TEXT, _SOON))
+            return _Outcome(Answer(503, text, TEXT, RETRY_SOON))
         if self._authenticator is None:
             return self._asked(request, None, started)
         caller = self._authenticator.at_once(request.headers, request.peer)
@@ -176,12 +174,12 @@ class Agents:
         try:
             ask = agent_messages.read_ask(request.body)
         except agent_messages.InvalidBody as refused:
-            return _Outcome(Answer(400, refused.text.encode(), _TEXT), refused.version, refused.has_metrics)
+            return _Outcome(Answer(400, refused.text.encode(), TEXT), refused.version, refused.has_metrics)
         wanted = wait_seconds(request.headers)
-        asked = _Asked(ask, wanted, min(wanted, self._limits.max_wait_seconds))
+        asked = _AgentAsk(ask, wanted, min(wanted, self._limits.max_wait_seconds))
         if not self._readiness.ready:
             text = f"not ready: waiting for the first list of {', '.join(self._readiness.unlisted)}"
-            return asked.outcome(Answer(503, text.encode(), _TEXT))
+            return asked.outcome(Answer(503, text.encode(), TEXT))
         decided = self._permit_service.ask(ask, wait_seconds=asked.wait, caller=caller)
         if isinstance(decided, PermitAnswer | PermitRefusal):
             return self._decided(decided, asked)
@@ -189,14 +187,16 @@ class Agents:
 
     # --- the permit service's answer --------------------------------------------------------------------------------------
 
-    async def _decided_later(self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _Asked, started: float) -> _Outcome:
+    async def _decided_later(
+        self, pending: Awaitable[PermitAnswer | PermitRefusal], asked: _AgentAsk, started: float
+    ) -> _Outcome:
         seconds = asked.wait + self._limits.answer_seconds
         with self._noting_hang_up(asked.outcome(Answer(_GONE, b"")), started), anyio.move_on_after(seconds):
             return self._decided(await pending, asked)
         text = f"pod {asked.ask.key}: no decision within {seconds:g} s"
-        return asked.outcome(Answer(503, text.encode(), _TEXT))
+        return asked.outcome(Answer(503, text.encode(), TEXT))
 
-    def _decided(self, decided: PermitAnswer | PermitRefusal, asked: _Asked) -> _Outcome:
+    def _decided(self, decided: PermitAnswer | PermitRefusal, asked: _AgentAsk) -> _Outcome:
         if isinstance(decided, PermitRefusal):
             return asked.outcome(_refusal(decided), decided.node or "")
         self._metrics.migrating += decided.migrate
@@ -208,7 +208,7 @@ class Agents:
 
 
 def _refusal(refusal: PermitRefusal) -> Answer:
-    return Answer(refusal.status, refusal.message.encode(), _TEXT, _BEARER if refusal.status == 401 else ())
+    return Answer(refusal.status, refusal.message.encode(), TEXT, _BEARER if refusal.status == 401 else ())
 
 
 def _panicked() -> _Outcome:

@@ -3,12 +3,17 @@
 The result is a `Caller` bound to one node, or a refusal. A caller may ask for that node's pods only; the permit service checks
 this. Reviews are cached, within a limit and never beyond the token's own expiry. A token's content is never trusted without a
 review; its expiry is read only to shorten the caching.
+
+Only so many reviews run at once (`ReviewQueue`). A caller whose token was accepted before waits for no caller whose token was
+not. Tokens that are not known queue by the address that sent them, and the addresses take turns: a thousand random tokens from
+one address delay a caller from another address by one review.
 """
 
 import base64
 import binascii
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -17,7 +22,6 @@ import anyio
 import msgspec
 
 from slackwater.adapters.http.application import Headers
-from slackwater.adapters.http.review_queue import ReviewQueue
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.ports.protocols import TokenReview, TokenReviewer
@@ -195,3 +199,51 @@ def _expiry(token: bytes) -> float:
         return _claims.decode(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4))).exp
     except (IndexError, binascii.Error, msgspec.DecodeError):
         return float("inf")
+
+
+class ReviewQueue:
+    """Hands out `most` places at a time."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._known: deque[anyio.Event] = deque()
+        #: The callers that wait, by address. The address whose turn is next comes first; none has an empty queue.
+        self._by_address: OrderedDict[str, deque[anyio.Event]] = OrderedDict()
+
+    @asynccontextmanager
+    async def place(self, address: str, *, known: bool) -> AsyncIterator[None]:
+        """Waits for a place, and holds it. `known`: the caller's token was accepted before."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn(address, known=known)
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    async def _turn(self, address: str, *, known: bool) -> None:
+        turn = anyio.Event()
+        queue = self._known if known else self._by_address.setdefault(address, deque())
+        queue.append(turn)
+        try:
+            await turn.wait()
+        except anyio.get_cancelled_exc_class():
+            if turn.is_set():
+                self._pass_on()
+            else:
+                queue.remove(turn)
+                if not queue and not known:
+                    del self._by_address[address]
+            raise
+
+    def _pass_on(self) -> None:
+        if self._known:
+            self._known.popleft().set()
+        elif self._by_address:
+            address, queue = self._by_address.popitem(last=False)
+            queue.popleft().set()
+            if queue:
+                self._by_address[address] = queue
+        else:
+            self._free += 1

@@ -12,8 +12,8 @@ from typing import Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from slackwater.adapters.http.application import ConnectionSlot, Enter
 from slackwater.adapters.http.callers import host_of, peer_name
-from slackwater.adapters.http.connection_limiter import ConnectionSlot, Enter
 from slackwater.adapters.http.http_server import UNREAD_SECONDS
 from slackwater.adapters.http.request_parser import RequestParser, origin_form
 

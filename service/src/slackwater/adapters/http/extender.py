@@ -17,8 +17,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from slackwater.adapters.http import extender_messages
-from slackwater.adapters.http.application import Answer, Headers, Request, RequestTerms
-from slackwater.adapters.http.connection_limiter import BodyBudget
+from slackwater.adapters.http.application import RETRY_SOON, Answer, BodyBudget, Headers, Request, RequestTerms
 from slackwater.adapters.http.node_names import RequestNodesDecoder, gated_answer
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.model.columns import Rows
@@ -360,7 +359,7 @@ async def _finally(found: "_Found | Awaitable[_Found]") -> bytes:
 
 def _failed(verb: str, error: Exception) -> Answer:
     if isinstance(error, Overloaded):
-        return _error(503, f"overloaded: {error}", headers=((b"retry-after", b"1"),))
+        return _error(503, f"overloaded: {error}", headers=RETRY_SOON)
     if isinstance(error, extender_messages.BadRequest):
         return _error(400, str(error))
     _log.error("extender call failed", verb=verb, exc_info=error)

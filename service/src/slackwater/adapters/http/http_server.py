@@ -18,11 +18,9 @@ import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from slackwater.adapters.http.application import JSON, Answer, Application, Request
+from slackwater.adapters.http.application import JSON, Answer, Application, ConnectionSlot, Enter, Request
 from slackwater.adapters.http.callers import host_of, peer_name
-from slackwater.adapters.http.connection_limiter import ConnectionSlot, Enter
-from slackwater.adapters.http.repeated_heads import RepeatedHeads
-from slackwater.adapters.http.request_parser import RequestParser, origin_form
+from slackwater.adapters.http.request_parser import RepeatedHeads, RequestParser, origin_form
 
 #: Upper bound of the interval at which a connection is checked for being idle.
 _LOOK_SECONDS: Final = 30.0

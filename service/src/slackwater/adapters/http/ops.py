@@ -1,11 +1,10 @@
 """The ops listener's ASGI application: health, metrics, status, state dump, explanations, history, dashboard, what-if, drains.
 
-Everything but `POST /drains/{node}/cancel` only reads the state. `callers` decides who may ask, `ops_throttle` how often.
+Everything but `POST /drains/{node}/cancel` only reads the state. `callers` decides who may ask, and how often.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 import anyio
@@ -17,22 +16,18 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from slackwater import __version__
 from slackwater.adapters.http.answers import AnsweringApp, Refused, described, encoded
-from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OwnNames, check_caller
+from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OpsThrottle, OwnNames, check_caller
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.adapters.http.dashboard import Frames, Listeners, Story, add_pages, add_series, add_stream
-from slackwater.adapters.http.explain import add_explain
-from slackwater.adapters.http.explain import not_configured as explain_not_configured
-from slackwater.adapters.http.history import add_history, no_history
-from slackwater.adapters.http.ops_throttle import OpsThrottle
+from slackwater.adapters.http.dashboard.routes import OpenStreams, Story, add_pages, add_series, add_stream
+from slackwater.adapters.http.dashboard.update_frames import Frames
+from slackwater.adapters.http.questions import add_explain, add_history, add_what_if
 from slackwater.adapters.http.state_metrics import node_metrics
 from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Status, StatusOf, StatusSources, add_status
-from slackwater.adapters.http.whatif import add_what_if, not_configured
-from slackwater.controllers.leadership.metrics import LeaderStatus, alone
+from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.explain.findings import Explanation
 from slackwater.model.history import PastOfObject
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer, written
-from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
 from slackwater.ports.whatif_answers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
@@ -104,17 +99,17 @@ def ops_app(
     registry: CollectorRegistry,
     settings: SettingsView,
     clock: Callable[[], Instant],
-    wall: Callable[[], float] = unix_time,
-    autoscaler: Callable[[], dict[str, Any] | None] = lambda: None,
-    event_sources: Callable[[], Mapping[str, EventSourceStatus]] = dict,
-    leader: Callable[[], LeaderStatus] = alone,
-    decision_log: DecisionLog | None = None,
-    listeners: Listeners | None = None,
-    cancel_drain: Callable[[NodeName], CancelResult] = lambda _: "none",
-    what_if: WhatIf = not_configured,
-    explain: Explain = explain_not_configured,
-    what_happened: HistoryQuery = no_history,
-    certificates: Mapping[str, Certificates] = MappingProxyType({}),
+    wall: Callable[[], float],
+    autoscaler: Callable[[], dict[str, Any] | None],
+    event_sources: Callable[[], Mapping[str, EventSourceStatus]],
+    leader: Callable[[], LeaderStatus],
+    decision_log: DecisionLog,
+    listeners: OpenStreams,
+    cancel_drain: Callable[[NodeName], CancelResult],
+    what_if: WhatIf,
+    explain: Explain,
+    what_happened: HistoryQuery,
+    certificates: Mapping[str, Certificates],
 ) -> FastAPI:
     """Creates the ASGI application.
 
@@ -140,13 +135,12 @@ def ops_app(
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
     add_pages(app)
-    decided = DecisionLog(wall) if decision_log is None else decision_log
     about = ServiceStatus(status=lambda: _about(status, sources)["status"], autoscaler=sources.autoscaler)
-    observer = DashboardObserver(state_machine, decided, about, clock=clock, wall=wall)
+    observer = DashboardObserver(state_machine, decision_log, about, clock=clock, wall=wall)
     app.state.observer = observer
     frames = Frames(state_machine, observer, about=partial(_about, status, sources), clock=clock, wall=wall)
     add_series(app, observer)
-    add_stream(app, frames, Listeners() if listeners is None else listeners, ready=lambda: readiness.ready)
+    add_stream(app, frames, listeners, ready=lambda: readiness.ready)
     add_drains(app, cancel_drain)
     add_explain(app, explain, ready=lambda: readiness.ready)
     add_history(app, what_happened)

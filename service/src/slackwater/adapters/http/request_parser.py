@@ -1,14 +1,21 @@
-"""Parses HTTP/1.1 requests and ignores offers to upgrade to another protocol.
+"""Parses HTTP/1.1 requests, ignores offers of another protocol, and recognizes heads that a connection has sent before.
 
-httptools stops at the head of a request with an `Upgrade` header and treats its body as the other protocol. `curl --http2` and
-Java's HttpClient offer HTTP/2 with the first request of a connection, also if it has a body. A server may ignore the offer
-(RFC 9110, 7.8). So this parser feeds the head to a new httptools parser without the offer, then the body and later requests.
-Bytes after CONNECT are not HTTP: the parser skips them and reports that the connection ends with the answer.
+- `RequestParser`: httptools stops at the head of a request with an `Upgrade` header and treats its body as the other protocol.
+  `curl --http2` and Java's HttpClient offer HTTP/2 with the first request of a connection, also if it has a body. A server may
+  ignore the offer (RFC 9110, 7.8). So this parser feeds the head to a new httptools parser without the offer, then the body and
+  later requests. Bytes after CONNECT are not HTTP: the parser skips them and reports that the connection ends with the answer.
+- `RepeatedHeads`: kube-scheduler sends the same head with every call of a verb, but for its Content-Length. httptools calls us
+  a dozen times for each head; comparing bytes costs half as much. In: bytes with which a request begins. Out: the request, if
+  the bytes are exactly one request with a known head. The parser has to read everything else: a part of a request, several
+  requests, a new head.
 """
 
-from typing import Final, Protocol
+import re
+from typing import Final, NamedTuple, Protocol
 
 import httptools
+
+from slackwater.adapters.http.application import Request
 
 #: The headers that determine where a request ends, and whether another may follow.
 _FRAMING: Final = frozenset({b"connection", b"content-length", b"proxy-connection", b"transfer-encoding"})
@@ -114,3 +121,65 @@ class RequestParser:
     def on_message_complete(self) -> None:
         if not self._again:
             self._reader.on_message_complete()
+
+
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)(?=\r\n)", re.IGNORECASE)
+#: Headers by which a body may end elsewhere, or which want another answer first.
+_SPECIAL: Final = re.compile(rb"\r\n(?:expect|transfer-encoding|upgrade)[ \t]*:", re.IGNORECASE)
+_LINE: Final = b"\r\n"
+_END: Final = _LINE + _LINE
+#: The most heads that a connection keeps: one for each verb of an extender.
+_MOST_HEADS: Final = 4
+#: A longer head is not kept. kube-scheduler's has about 200 bytes.
+_MOST_BYTES: Final = 2048
+#: The most digits of a Content-Length that is recognized.
+_MOST_DIGITS: Final = 12
+
+
+class _Head(NamedTuple):
+    """A parsed head: its bytes before and after the digits of its Content-Length, and its request without the body."""
+
+    before: bytes
+    after: bytes
+    request: Request
+
+
+class RepeatedHeads:
+    """The heads that one connection has sent, by their first lines."""
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, _Head] = {}
+
+    def learn(self, data: bytes, request: Request) -> None:
+        """Keeps the head of `data`, from which the parser has read `request` last. Does nothing if `data` is not exactly this
+        request, if its head is long, or if the head says more about the body than its length."""
+        ends = data.find(_END, 0, _MOST_BYTES) + len(_END)
+        # Several requests in one `data` are longer than the last one's body, so the lengths tell them apart.
+        if ends < len(_END) or len(data) - ends != len(request.body):
+            return
+        head = data[:ends]
+        lengths = list(_LENGTH.finditer(head))
+        if len(lengths) != 1 or _SPECIAL.search(head) is not None:
+            return
+        start, stop = lengths[0].span(1)
+        line = _first_line(head)
+        if line in self._heads or len(self._heads) < _MOST_HEADS:
+            self._heads[line] = _Head(head[:start], head[stop:], request._replace(body=b""))
+
+    def request_in(self, data: bytes) -> Request | None:
+        """Returns the request that `data` is, if it is exactly one with a known head."""
+        head = self._heads.get(_first_line(data))
+        if head is None or not data.startswith(head.before):
+            return None
+        start = len(head.before)
+        stop = data.find(_LINE, start, start + _MOST_DIGITS + len(_LINE))
+        digits = data[start:stop]
+        if stop < 0 or not digits.isdigit() or not data.startswith(head.after, stop):
+            return None
+        begins = stop + len(head.after)
+        return head.request._replace(body=data[begins:]) if len(data) - begins == int(digits) else None
+
+
+def _first_line(data: bytes) -> bytes:
+    """The first line of `data`; b"" if it does not end within the length of a head that is kept."""
+    return data[: max(0, data.find(_LINE, 0, _MOST_BYTES))]

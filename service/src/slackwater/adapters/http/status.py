@@ -1,7 +1,7 @@
 """`GET /statusz` on the ops listener: a short status of the service, for people and the dashboard. `/metrics` has more."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 from slackwater import __version__
 from slackwater.adapters.http.answers import described, encoded
 from slackwater.adapters.http.certificates import Certificates
-from slackwater.controllers.leadership.metrics import LeaderStatus, alone
+from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.model.ids import Instant
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.ports.protocols import Readiness
@@ -90,10 +90,10 @@ class StatusSources:
     """
 
     settings: SettingsView
-    autoscaler: Callable[[], dict[str, Any] | None] = lambda: None
-    event_sources: Callable[[], Mapping[str, EventSourceStatus]] = field(default=dict)
-    leader: Callable[[], LeaderStatus] = alone
-    certificates: Mapping[str, Certificates] = field(default_factory=dict)
+    autoscaler: Callable[[], dict[str, Any] | None]
+    event_sources: Callable[[], Mapping[str, EventSourceStatus]]
+    leader: Callable[[], LeaderStatus]
+    certificates: Mapping[str, Certificates]
 
 
 class StatusOf:

@@ -53,7 +53,7 @@ def supposed(args: argparse.Namespace, cluster: "Cluster", settings: "Settings")
     the file an error is."""
     if args.suppose is None:
         return cluster, settings
-    from slackwater.adapters.http.whatif import supposed_of
+    from slackwater.adapters.http.questions import supposed_of
     from slackwater.app.settings import SettingsError
     from slackwater.app.whatif.suppose import configured, suppose
     from slackwater.ports.protocols import WhatIfRefused

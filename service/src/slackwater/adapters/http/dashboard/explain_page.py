@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.http.dashboard.pages import PAGE_HEADERS
+from slackwater.adapters.http.dashboard.routes import PAGE_HEADERS
 from slackwater.model.texts import count_text
 
 HEADERS: Final = {**PAGE_HEADERS, "vary": "accept"}

@@ -5,7 +5,7 @@
 
 A frame is built only when a stream asks and the last frame is older than `PERIOD_SECONDS`. Nodes are columns of integers, and
 a change has only the nodes that differ and the new decisions; every other section is sent whole if it differs. Pending pods
-are grouped in slices, so that the event loop is never occupied for long. `stream` has the connections.
+are grouped in slices, so that the event loop is never occupied for long. `routes` has the connections.
 """
 
 from collections import deque
@@ -21,9 +21,9 @@ import numpy as np
 from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.runtime.dashboard import view
-from slackwater.runtime.dashboard.nodes import LINES, DashboardNodes, changed, take_nodes
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.pending import PendingGroups, waits
+from slackwater.runtime.dashboard.view import LINES, DashboardNodes, changed, take_nodes
 from slackwater.runtime.state_machine import StateMachine
 
 #: Seconds between two frames.
