@@ -252,6 +252,8 @@ def _parts(value: ast.expr) -> Sequence[ast.expr]:
             return parts
         case ast.ListComp(elt=part, generators=loops) | ast.GeneratorExp(elt=part, generators=loops):
             return (part, *(loop.iter for loop in loops))
+        case ast.DictComp(key=key, value=part, generators=loops):
+            return (key, part, *(loop.iter for loop in loops))
         case ast.Call(func=called, args=arguments, keywords=keywords):
             receiver = [called.value] if isinstance(called, ast.Attribute) else []
             return (*receiver, *arguments, *(each.value for each in keywords))

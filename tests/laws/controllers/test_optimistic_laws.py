@@ -11,11 +11,10 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, ExpanderName, Merit, chain_of, largest_of, weights_of
-from slackwater.controllers.scaleup.groups import Budget, GrowableGroup
+from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, similar_groups
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.option_queue import OptimisticOptions, OptionQueue
+from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstimates
 from slackwater.controllers.scaleup.pending import place_existing
-from slackwater.controllers.scaleup.similar import bundles
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.model.objects import Node, Pod
@@ -44,10 +43,10 @@ class Choice:
         self.runs = {KindId(kind): Run(kind=KindId(kind), pods=left[kinds[left] == kind]) for kind in np.unique(kinds[left])}
         self.of = TemplateNodes(snapshot, groups, list(self.runs), system=NOTHING)
         self.budget, self.priorities = Budget.of(groups, nodes=[]), np.zeros(len(pods), np.intp)
-        self.bundles = bundles(self.of, range(len(groups)), ranks=[None] * len(groups), balance=True)
-        nodes = [self.of.node(at) for at in range(len(groups))]
+        self.bundles = similar_groups(groups, self.of.empty, range(len(groups)), ranks=[None] * len(groups), balance=True)
+        nodes = [self.of.template(at).node for at in range(len(groups))]
         self.merit = chain_of(expanders, seed=0, priorities=NO_PRIORITIES, weights=weights_of(nodes), largest=largest_of(nodes))
-        self.optimistic = OptimisticOptions(self.of)
+        self.spared = SparedEstimates(self.of)
         self.estimates = 0
 
     def runs_of(self, bundle: tuple[int, ...]) -> list[Run]:
@@ -59,7 +58,7 @@ class Choice:
         return estimate(self.of, self.budget, bundle, runs, priorities=self.priorities, stop=lambda: False)
 
     def bound(self, bundle: tuple[int, ...]) -> Merit | None:
-        option = self.optimistic.of(bundle, self.runs_of(bundle))
+        option = self.spared.optimistic(bundle, self.runs_of(bundle))
         return None if option is None else self.merit(option)
 
     def best(self, bound: Callable[[tuple[int, ...]], Merit | None]) -> tuple[int, ...] | None:

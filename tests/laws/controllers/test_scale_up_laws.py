@@ -11,7 +11,7 @@ from msgspec import structs
 from slackwater.controllers.scaleup.estimate import Run, estimate
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.option_queue import SharedEstimates
+from slackwater.controllers.scaleup.option_queue import SparedEstimates
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.pending import Demand, place_existing
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -183,7 +183,7 @@ def test_groups_that_count_as_interchangeable_get_the_same_estimate(cluster: Sma
         runs = [Run(kind=KindId(kind), pods=left[kinds[left] == kind]) for kind in np.unique(kinds[left]).tolist()]
         every = [replace(group, group=replace(group.group, max_size=99)) for group in (*groups, *copies)]
         template_nodes = TemplateNodes(snapshot, every, [run.kind for run in runs], system=NOTHING)
-        budget, shared = Budget.of(every, nodes=[]), SharedEstimates(template_nodes)
+        budget, shared = Budget.of(every, nodes=[]), SparedEstimates(template_nodes)
         found = [_estimated(template_nodes, budget, at, runs, len(demand.counted)) for at in range(len(every))]
     pairs = [(one, two) for one in range(len(every)) for two in range(one) if shared.key(one) == shared.key(two)]
     assert all(shared.key(at) == shared.key(at + len(groups)) for at in range(len(groups)))

@@ -8,8 +8,7 @@ from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.controllers.scaleup.pending import awaits_devices
-from slackwater.controllers.scaleup.template import template_of
+from slackwater.controllers.scaleup.template import awaits_devices, template_of
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.node_taints import TaintRules

@@ -33,7 +33,8 @@ from slackwater.controllers.migration import migration_choice
 from slackwater.controllers.permits import service as permits
 from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
-from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, refusals, similar
+from slackwater.controllers.scaleup import groups as scale_up_groups
+from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, template_nodes
 from slackwater.controllers.slack import rate_sizing
 from slackwater.fit import drainability
 from slackwater.fit.devices import search, selectors
@@ -212,11 +213,11 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
         eviction_facts.DEFAULT_GRACE_SECONDS,
     ),
     stated("scaleup", "Up to {} nodes are opened one by one", new_nodes._ONE_BY_ONE),
-    stated("scaleup", "CPU and memory within {} %", similar._PERCENT),
+    stated("scaleup", "CPU and memory within {} %", scale_up_groups._PERCENT),
     stated("simulate", "each with up to {:,} nodes", NodeGroup.model_fields["max_size"].default),
     stated("simulate", "A template without a number of pods takes {}, the kubelet's default", rate_sizing._PODS),
     stated("simulate", "at most {:,} reasons", offline_scaleup._MOST_REASONS),
-    stated("simulate", "at most {:,} different reasons", refusals._MOST_REFUSALS),
+    stated("simulate", "at most {:,} different reasons", template_nodes._MOST_REFUSALS),
 )
 
 STATED: Final = (*LISTENERS, *SERVICE, *PLACEMENT, *AUTOSCALER)

@@ -19,10 +19,9 @@ from slackwater.controllers.scaledown.replica_plan import (
     put_kept_room,
     with_drains_rolled_back,
 )
-from slackwater.controllers.scaleup.failures import failed_group, failure_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.growable_groups import Slices, bought_slices_of, growable_group, leave_out
-from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, SkippedPod
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, SkippedPod, failed_group, failure_of
 from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan_events import Announcer, not_triggered
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy

@@ -187,7 +187,7 @@ class _Packing:
         self._order = order
         self._among: Mask = np.zeros(snapshot.n_rows, np.bool_)
         self._among[order] = True
-        self._stop = stop
+        self._is_over = stop
         self._reasons = reasons
         self._together = together
         self._cut = False
@@ -209,8 +209,13 @@ class _Packing:
                 if self._is_cut():
                     return
                 self._put_one(kind, np.array([pod]), np.array([hint]))
-        else:
-            self._fill_hints(kind, pods, hints)
+            return
+        # If several pods have the same hint, the first ones get it, as many as the row takes.
+        fits = feasible(self._snapshot, kind).feasible[hints]
+        pods, hints = pods[fits], hints[fits]
+        rows, steps = np.unique(hints, return_inverse=True)
+        placed = _ranks(steps) < copies_on(self._snapshot, self._snapshot.of(kind), rows)[steps]
+        self._put(kind, pods[placed], rows, steps[placed])
 
     def place(self, kind: KindId, pods: Rows, hint: int) -> None:
         """Places a run of pods of one equivalence group, from the front on. Pods that do not fit are left, unless the packing
@@ -225,7 +230,8 @@ class _Packing:
         if self.knows(np.array([hint])).all():
             order = np.append(hint, order[order != hint])
         if self._together and len(pods) > 1 and begins_together(self._snapshot, numbered):
-            order = self._with_room(numbered, order, len(pods))
+            order = order[feasible(self._snapshot, kind).feasible[order]]
+            order = order[copies_on(self._snapshot, numbered, order) >= len(pods)]  # the rows that take all of them
         for batch in _batches(self._snapshot, numbered, pods):
             if self._is_cut():
                 return
@@ -234,11 +240,6 @@ class _Packing:
                 if not self._cut:
                     self._leave(kind, pods[self.at[pods] == NOWHERE])
                 return
-
-    def _with_room(self, kind: NumberedGroup, order: Rows, count: int) -> Rows:
-        """Those of the rows, in order, that take so many pods of the group."""
-        rows = order[feasible(self._snapshot, kind.id).feasible[order]]
-        return rows[copies_on(self._snapshot, kind, rows) >= count]
 
     def result(self) -> Placements:
         left = tuple(UnplacedPods(kind=kind, pods=tuple(pods), reasons=why) for kind, (pods, why) in self._left.items())
@@ -249,19 +250,19 @@ class _Packing:
         return Placements(rows=self.at, order=np.concatenate(self._placed), left=left, unreached=unreached, claims=self.claims)
 
     def _is_cut(self) -> bool:
-        self._cut = self._cut or self._stop()
+        self._cut = self._cut or self._is_over()
         return self._cut
 
     def _leave(self, kind: KindId, pods: Rows) -> None:
         """Notes that these pods fit nowhere now."""
         if kind not in self._left:
-            self._left[kind] = ([], self._why(kind) if self._reasons else ())
+            why: tuple[tuple[Reason, int], ...] = ()
+            if self._reasons:
+                counts = np.bincount(feasible(self._snapshot, kind).codes[self._order], minlength=len(Reason))
+                most = np.argsort(-counts, kind="stable")
+                why = tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
+            self._left[kind] = ([], why)
         self._left[kind][0].extend(pods.tolist())
-
-    def _why(self, kind: KindId) -> tuple[tuple[Reason, int], ...]:
-        counts = np.bincount(feasible(self._snapshot, kind).codes[self._order], minlength=len(Reason))
-        most = np.argsort(-counts, kind="stable")
-        return tuple((Reason(code), int(counts[code])) for code in most.tolist() if counts[code])
 
     def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
         """Places a single pod as `_put_some` would, at half the cost, since there are no limits among copies. Returns the
@@ -289,18 +290,10 @@ class _Packing:
         limits = own_limits(snapshot, numbered, rows)
         if not limits:
             rows = rows[: len(pods)]  # each takes at least one copy
-        steps, cut = in_sequence(copies_on(snapshot, numbered, rows), limits, len(pods), self._stop)
+        steps, cut = in_sequence(copies_on(snapshot, numbered, rows), limits, len(pods), self._is_over)
         self._cut = cut
         self._put(kind, pods[: len(steps)], rows, steps)
         return len(steps)
-
-    def _fill_hints(self, kind: KindId, pods: Rows, hints: Rows) -> None:
-        """Places pods at their hints. If several pods have the same hint, the first ones get it, as many as the row takes."""
-        fits = feasible(self._snapshot, kind).feasible[hints]
-        pods, hints = pods[fits], hints[fits]
-        rows, steps = np.unique(hints, return_inverse=True)
-        placed = _ranks(steps) < copies_on(self._snapshot, self._snapshot.of(kind), rows)[steps]
-        self._put(kind, pods[placed], rows, steps[placed])
 
     def _put(self, kind: KindId, pods: Rows, rows: Rows, steps: Rows) -> None:
         """Places the pods on `rows[steps]`, one each."""

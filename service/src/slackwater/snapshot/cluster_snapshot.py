@@ -39,7 +39,7 @@ from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.equivalence_groups import KindId, KindTable, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, FIRST_RESOURCES, MEMORY, PODS, NodeFacts
 from slackwater.snapshot.ports_and_volumes import PortsAndVolumes, VolumeCounts
-from slackwater.snapshot.row_journal import RowJournal, instance_numbers
+from slackwater.snapshot.row_journal import RowJournal
 from slackwater.snapshot.storage_table import StorageTable
 from slackwater.snapshot.trial import Trial
 from slackwater.snapshot.value_column import grown
@@ -159,8 +159,10 @@ class ClusterSnapshot:
         count = len(pods)
         kinds, labels = list(map(_KIND, pods)), list(map(_LABELS, pods))
         deleting = np.fromiter(map(_DELETING, pods), np.bool_, count)
-        of_kind = instance_numbers(kinds)
-        of_labels = instance_numbers(labels)
+        # A number for each value: values that are the same instance have the same number.
+        of_kind, of_labels = (
+            np.unique(np.fromiter(map(id, values), np.int64, count), return_inverse=True)[1] for values in (kinds, labels)
+        )
         code = (of_kind * (int(of_labels.max(initial=0)) + 1) + of_labels) * 2 + deleting
         _, first, where = np.unique(code, return_index=True, return_inverse=True)
         ids = np.zeros(len(first), np.intp)

@@ -5,7 +5,6 @@
   of row numbers.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -71,9 +70,3 @@ def n_selected(rows: Selection) -> int:
 def coded(rejected: Mask, reason: Reason) -> Codes:
     """The codes of the judged rows: the reason for rejected rows, OK for the others."""
     return rejected.astype(np.uint8) * np.uint8(reason)
-
-
-def instance_numbers(values: Sequence[object]) -> Rows:
-    """A number for each value; values that are the same instance have the same number. Shape (len(values),)."""
-    ids = np.fromiter(map(id, values), np.int64, len(values))
-    return np.unique(ids, return_inverse=True)[1]

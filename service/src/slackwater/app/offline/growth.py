@@ -17,9 +17,9 @@ from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
-from slackwater.controllers.scaleup.pending import awaits_devices, pending_demand
+from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.template import Published, attaching, awaits_slices, publishing, template_of
+from slackwater.controllers.scaleup.template import Published, attaching, awaits_devices, awaits_slices, publishing, template_of
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
 from slackwater.controllers.slack.planning_input import RunningPodRequests
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack

@@ -91,7 +91,7 @@ def estimate(
 def largest_first(template_nodes: TemplateNodes, group: int, runs: Sequence[Run]) -> list[Run]:
     """Sorts the runs by what a pod requests, the most first: its share of an empty node's CPU plus that of its memory. Runs of
     equal shares are in the order of their first pods."""
-    has = template_nodes.node(group).allocatable
+    has = template_nodes.template(group).node.allocatable
 
     def key(run: Run) -> tuple[float, int]:
         asked = dict(template_nodes.amounts(run.kind))
@@ -158,7 +158,7 @@ def _asked(template_nodes: TemplateNodes, placed: Sequence[tuple[Run, Rows]]) ->
 def _offered(template_nodes: TemplateNodes, groups: Rows) -> Resources:
     total: dict[str, int] = {}
     for group, count in counted(groups):
-        for name, amount in resources_of(template_nodes.node(group)).items():
+        for name, amount in resources_of(template_nodes.template(group).node).items():
             total[name] = total.get(name, 0) + amount * count
     return total
 

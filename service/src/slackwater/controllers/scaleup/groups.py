@@ -2,19 +2,20 @@
 
 - `GrowableGroup`, `Template`: what the provider says about a group, its template, and why it may not grow (`SkipReason`).
 - `Budget`, `Quota`: the limits: each group's maximum, the cluster's, quotas, and the most nodes of one plan.
+- `similar_groups`: the bundles of groups that grow together.
 
 The caller makes one value for each group in each loop. This module does not keep state between loops (back-off, cool-downs,
 nodes in creation), and does not find templates (`template`).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 import numpy as np
 
-from slackwater.model.columns import Rows, vertical
+from slackwater.model.columns import Int64, Rows, vertical
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -22,6 +23,7 @@ from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.selectors import EVERYTHING, Selector, selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
 
 #: switched-off: by configuration. not-ready: the group is unhealthy. backoff: adding a node to the group failed recently.
 #: no-template: it is not known what a new node of the group looks like. limit: the group, the cluster or a quota is at its
@@ -240,3 +242,74 @@ def amount_of(node: Node, resource: str) -> int:
             return node.allocatable.memory
         case _:
             return dict(node.scalars).get(resource, 0)
+
+
+#: The labels in which similar groups do not differ: what kind of machine it is, and how it is paid for.
+DISTINGUISHING_LABELS: Final = (
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "node.kubernetes.io/windows-build",
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+    "karpenter.sh/capacity-type",
+    "eks.amazonaws.com/capacityType",
+    "cloud.google.com/gke-spot",
+    "cloud.google.com/gke-preemptible",
+    "cloud.google.com/gke-provisioning",
+    "kubernetes.azure.com/scalesetpriority",
+    "node.kubernetes.io/lifecycle",
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "k8s.amazonaws.com/accelerator",
+)
+#: How far amounts may differ, in percent of the larger one.
+_PERCENT: Final = 5
+#: Resources that say nothing about the kind of machine.
+_ALIKE_ENOUGH: Final = frozenset({"pods", "ephemeral-storage"})
+
+
+def similar_groups(
+    groups: Sequence[GrowableGroup],
+    empty: Int64,
+    among: Sequence[int],
+    *,
+    ranks: Sequence[int | None],
+    balance: bool,
+    ignored_labels: Collection[str] = (),
+) -> list[tuple[int, ...]]:
+    """Finds the bundles of similar groups among `among`: groups that grow together, so that their sizes stay equal; usually one
+    for each zone. A group may be in several bundles. Groups are given by position, sorted in each bundle, and have a template.
+    `empty`: what is free on a new node of each group, by resource, shape (lines, groups). `ranks`: the priority of each group,
+    None without one. `balance` False: each group is a bundle of its own.
+
+    The tolerances are Cluster Autoscaler's. There are three deliberate differences from it. Groups of different priority
+    (expander `priority`) are never similar, since their owner prefers one. Groups need not take the same pods: each pod goes to
+    a group of the bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. And for
+    the same reason most labels say nothing: only those that change what a machine is or costs make groups unlike. A subnet, a
+    kernel or the name of a scaling group differs between zones, and no list of labels to ignore can name them all.
+    """
+    if not balance:
+        return [(group,) for group in among]
+    compared = [key for key in DISTINGUISHING_LABELS if key not in ignored_labels]
+    #: Groups that differ in nothing but amounts, by their amounts. Cloud providers sell few sizes, so there are few keys.
+    classes: dict[object, dict[tuple[int, ...], list[int]]] = {}
+    for at in among:
+        template = groups[at].template
+        assert template is not None
+        node = template.node
+        # None for a label that the group lacks, or of which its nodes have many values.
+        labels = tuple(None if key in template.differing else node.labels.get(key) for key in compared)
+        others = frozenset((name, amount) for name, amount in node.scalars if amount and name not in _ALIKE_ENOUGH)
+        alone = at if groups[at].group.options.all_or_nothing else None
+        same = (ranks[at], labels, tuple(sorted(map(str, node.taints))), others, alone)
+        # What may differ by `_PERCENT`: allocatable CPU and memory, and what the DaemonSets leave of them and of pods.
+        amounts = (*node.allocatable, *empty[[CPU, MEMORY, PODS], at].tolist())
+        classes.setdefault(same, {}).setdefault(amounts, []).append(at)
+    found: dict[tuple[int, ...], None] = {}
+    for by_amounts in classes.values():
+        table, members = np.array(list(by_amounts), np.int64), list(by_amounts.values())
+        for own, amounts in enumerate(table):
+            near = (100 * np.abs(table - amounts) <= _PERCENT * np.maximum(table, amounts)).all(axis=1)
+            near[own] = True  # needed if DaemonSets request more than the node has: a negative amount is not near itself
+            found[tuple(sorted(group for number in np.flatnonzero(near).tolist() for group in members[number]))] = None
+    return sorted(found)

@@ -30,7 +30,7 @@ from slackwater.fit.plugins.pod_topology_spread import hard_constraints, spread_
 from slackwater.fit.plugins.volume_binding import binding_part, gets_new_volumes
 from slackwater.fit.plugins.volume_rules import volume_limits_part, volume_restrictions_part, volume_zone_part
 from slackwater.model.columns import Rows
-from slackwater.model.pod_constraints import EVERY_ADDRESS, HostPort
+from slackwater.model.pod_constraints import EVERY_ADDRESS, PodTerm
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.model.selectors import selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -58,8 +58,7 @@ class InterPodConstraints:
         moving = []
         for kind in kinds:
             with concerning(kind):
-                self._mark_by_terms(snapshot.of(kind))
-                self._mark_by_ports(snapshot.of(kind))
+                self._mark(snapshot.of(kind))
                 if self._moves(snapshot.of(kind)):
                     moving.append(kind)
         self.moving = frozenset(moving)
@@ -87,9 +86,8 @@ class InterPodConstraints:
         asks = numbered.asks
         if asks.affinity or asks.disks or asks.inline_disks or has_claims(self._snapshot, numbered):
             return False
-        counters = [(term, term_counter(self._snapshot, term)) for term in numbered.asks.anti_affinity]
-        found = repelling_counters(self._snapshot, numbered)
-        counters += [(counter.of.term, counter) for counter in found if isinstance(counter.of, TermCarriers)]
+        counters = [(term, term_counter(self._snapshot, term)) for term in asks.anti_affinity]
+        counters += repelling(self._snapshot, numbered)
         return all(
             term.topology_key == HOSTNAME and not any(other in counter.kinds for other in running_pods)
             for term, counter in counters
@@ -108,8 +106,7 @@ class InterPodConstraints:
         if any(self._counts_demand(term_counter(self._snapshot, term)) for term in own):
             return True
         return any(
-            isinstance(counter.of, TermCarriers) and counter.of.term.topology_key != HOSTNAME and self._counts_demand(counter)
-            for counter in repelling_counters(self._snapshot, kind)
+            term.topology_key != HOSTNAME and self._counts_demand(counter) for term, counter in repelling(self._snapshot, kind)
         )
 
     def _counts_demand(self, counter: Counter) -> bool:
@@ -118,9 +115,9 @@ class InterPodConstraints:
             self._touched[counter] = not self._here.isdisjoint(counter.kinds)
         return self._touched[counter]
 
-    def _mark_by_terms(self, kind: NumberedGroup) -> None:
-        """Notes the marks that pods of the group avoid because of required anti-affinity on the hostname, and which groups
-        leave these marks.
+    def _mark(self, kind: NumberedGroup) -> None:
+        """Notes the marks that pods of the group leave and avoid, because of required anti-affinity on the hostname and of host
+        ports.
 
         Each term makes two marks, since it keeps its pods away from others and others away from them. The pods that the term
         selects leave a mark, which the pods that have the term avoid. The pods that have the term leave another mark, which the
@@ -130,9 +127,19 @@ class InterPodConstraints:
             if term.topology_key == HOSTNAME:
                 matched = self._left_by(term_counter(self._snapshot, term))
                 self._avoids.setdefault(kind.id, {})[matched] = None
-        for counter in repelling_counters(self._snapshot, kind):
-            if isinstance(counter.of, TermCarriers) and counter.of.term.topology_key == HOSTNAME:
+        for term, counter in repelling(self._snapshot, kind):
+            if term.topology_key == HOSTNAME:
                 self._avoids.setdefault(kind.id, {})[self._left_by(counter)] = None
+        # A pod that takes a port on every address avoids all other pods with the port. A pod that names an address avoids pods
+        # that take the port on every address or on the same one.
+        for port in kind.asks.host_ports:
+            own, everywhere, any_address = (
+                self._numbers.setdefault((port.protocol, port.port, ip), len(self._numbers))
+                for ip in (port.ip, EVERY_ADDRESS, None)
+            )
+            self._leaves.setdefault(kind.id, {}).update({own: None, any_address: None})
+            avoided = (any_address,) if own == everywhere else (own, everywhere)
+            self._avoids.setdefault(kind.id, {}).update(dict.fromkeys(avoided))
 
     def _left_by(self, counter: Counter) -> Mark:
         """The mark of a counter: every group whose pods the counter counts leaves it. Makes the mark at the first call."""
@@ -144,19 +151,19 @@ class InterPodConstraints:
                     self._leaves.setdefault(kind, {})[mark] = None
         return mark
 
-    def _mark_by_ports(self, kind: NumberedGroup) -> None:
-        """Notes the marks that pods of the group leave and avoid because of host ports. A pod that takes a port on every
-        address avoids all other pods with the port. A pod that names an address avoids pods that take the port on every address
-        or on the same one."""
-        for port in kind.asks.host_ports:
-            own, any_address = self._port_mark(port, port.ip), self._port_mark(port, None)
-            self._leaves.setdefault(kind.id, {}).update({own: None, any_address: None})
-            everywhere = port.ip == EVERY_ADDRESS
-            avoided = (any_address,) if everywhere else (own, self._port_mark(port, EVERY_ADDRESS))
-            self._avoids.setdefault(kind.id, {}).update(dict.fromkeys(avoided))
 
-    def _port_mark(self, port: HostPort, ip: str | None) -> Mark:
-        return self._numbers.setdefault((port.protocol, port.port, ip), len(self._numbers))
+def repelling(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[tuple[PodTerm, Counter]]:
+    """The terms of other pods' required anti-affinity that keep pods of the group away, each with its counter."""
+    for counter in repelling_counters(snapshot, kind):
+        if isinstance(counter.of, TermCarriers):
+            yield counter.of.term, counter
+
+
+def topology_keys(snapshot: ClusterSnapshot, kind: NumberedGroup) -> set[str]:
+    """The keys of node labels that rules about other pods read for the group."""
+    asks = kind.asks
+    terms = (*asks.affinity, *asks.anti_affinity, *(term for term, _ in repelling(snapshot, kind)))
+    return {each.topology_key for each in asks.spread} | {term.topology_key for term in terms}
 
 
 def representatives(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
@@ -269,9 +276,8 @@ class AlikePods:
             yield ("near", keys, matches_all_its_terms(snapshot, numbered)), term_counter(snapshot, *asks.affinity)
         for term in asks.anti_affinity:
             yield ("apart", term.topology_key), term_counter(snapshot, term)
-        for counter in repelling_counters(snapshot, numbered):
-            assert isinstance(counter.of, TermCarriers)
-            yield ("repelled", counter.of.term.topology_key), counter
+        for term, counter in repelling(snapshot, numbered):
+            yield ("repelled", term.topology_key), counter
 
 
 def _claims(numbered: NumberedGroup) -> Iterator[ClaimKey]:

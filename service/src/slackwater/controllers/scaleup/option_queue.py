@@ -8,13 +8,13 @@ group that grows would take an hour. Every option that is taken was estimated on
 A bundle of which a bound on its merit is known waits with the bound, and is estimated when its turn comes: the choice stays
 exact, and a bundle that cannot be the best is not estimated at all.
 
-Two classes spare estimates. `OptimisticOptions`: what an estimate of a bundle could find at best, without making it. An option
-that beats the optimistic ones of all other bundles is the best, so these need no estimate (branch and bound). Invariant: no
-expander measures the
-bundle's estimate as better than its optimistic option. There is none where pods may go to nodes that are there already, since
-nobody knows beforehand how many do; and none where no verdict moves, since such an estimate costs little.
+`SparedEstimates` has two ways. An optimistic option is what an estimate of a bundle could find at best, without making it. An
+option that beats the optimistic ones of all other bundles is the best, so these need no estimate (branch and bound). Invariant:
+no expander measures the bundle's estimate as better than its optimistic option. There is none where pods may go to nodes that
+are there already, since nobody knows beforehand how many do; and none where no verdict moves, since such an estimate costs
+little.
 
-`SharedEstimates`: node groups are interchangeable if their new nodes are the same for every pod of the demand; one estimate
+Node groups are interchangeable if their new nodes are the same for every pod of the demand; one estimate
 serves all of them. Invariant: groups with equal keys get the
 same estimate on the same snapshot, as long as no limit on their sizes ends it.
 """
@@ -30,15 +30,15 @@ import numpy.typing as npt
 from slackwater.controllers.scaleup.estimate import Option, Run
 from slackwater.controllers.scaleup.expanders import Merit
 from slackwater.controllers.scaleup.groups import Budget
+from slackwater.controllers.scaleup.inter_pod_constraints import topology_keys
 from slackwater.controllers.scaleup.template_nodes import IS_MOVING, TemplateNodes
 from slackwater.fit.assumed_claims import has_claims
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.plugins.dynamic_resources import needs_devices
-from slackwater.fit.plugins.inter_pod_affinity import repelling_counters
 from slackwater.model.columns import Int64
-from slackwater.snapshot.counted_pods import TermCarriers
-from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
+from slackwater.model.storage import Storage
+from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import HOSTNAME
 
 Bundle = tuple[int, ...]
@@ -102,20 +102,16 @@ class OptionQueue:
         for kind in option.kinds:
             self._outdated.update(self._of_kind.get(kind, {}))
         for limit, _ in self._budget.needs(option.groups):
-            self._mark_options_over(limit)
+            needs, left = self._needs.get(limit, []), self._budget.left(limit)
+            while needs and -needs[0][0] > left:
+                _, version, bundle = heappop(needs)
+                if version == self._version[bundle]:
+                    self._outdated[bundle] = None
         if shown:
             self._outdated.update(self._moving)
         if len(self._outdated) <= _FEW:
             for bundle in list(self._outdated):
                 self._enter(bundle)
-
-    def _mark_options_over(self, limit: int) -> None:
-        """Marks the options that need more of the limit than is left as affected."""
-        needs, left = self._needs.get(limit, []), self._budget.left(limit)
-        while needs and -needs[0][0] > left:
-            _, version, bundle = heappop(needs)
-            if version == self._version[bundle]:
-                self._outdated[bundle] = None
 
     def _enter(self, bundle: Bundle) -> None:
         """Puts the bundle into the queue by the bound on its merit; by its option if no bound is known."""
@@ -155,18 +151,62 @@ Floats = npt.NDArray[np.float64]
 _MORE = 1 + 1e-9
 
 
-class OptimisticOptions:
-    """Makes optimistic options on the present snapshot; `forget` what is known when it changes."""
+class SparedEstimates:
+    """Spares estimates on the present snapshot: it keeps those of single node groups, by what their new nodes are, and makes
+    optimistic options. `forget` what is known when the snapshot or the demand changes."""
 
     def __init__(self, template_nodes: TemplateNodes) -> None:
         self._of = template_nodes
+        self._options: dict[object, Option] = {}
+        self._keys: dict[int, object] = {}
+        #: By the key of alike equivalence groups: may their pods go to nodes that are in the snapshot?
         self._stays: dict[int, bool] = {}
         self._shares: dict[tuple[KindId, ...], tuple[Int64, Floats]] = {}
+        snapshot, kinds = template_nodes.snapshot, [template_nodes.snapshot.of(kind) for kind in template_nodes.codes]
+        #: The keys of node labels on which the verdict on a new node may depend, once other pods have been placed.
+        self._labels = {key for kind in kinds for key in topology_keys(snapshot, kind)}
+        if any(has_claims(snapshot, kind) for kind in kinds):
+            self._labels.update(_storage_keys(snapshot.volumes.objects))
+        self._all_labels = any(needs_devices(snapshot, kind) for kind in kinds)
+        codes = np.array(list(template_nodes.codes.values()), np.uint8).reshape(len(kinds), len(template_nodes.groups))
+        self._codes = np.ascontiguousarray(codes.T)
 
     def forget(self) -> None:
+        self._options.clear()
         self._stays.clear()
+        self._of.alike.forget()
 
-    def of(self, bundle: Sequence[int], runs: Sequence[Run]) -> Option | None:
+    def known(self, group: int, budget: Budget) -> Option | None:
+        """The estimate of the group, made for one with which it is interchangeable; None if there is none, or if the group may
+        not grow by so many nodes."""
+        option, room = self._options.get(self.key(group)), budget.room(group)
+        if option is None or option.n_nodes > room or (option.left_out and option.n_nodes == room):
+            return None
+        return replace(
+            option, bundle=(group,), names=(self._of.groups[group].name,), groups=np.full(option.n_nodes, group, np.intp)
+        )
+
+    def note(self, group: int, budget: Budget, option: Option) -> None:
+        """Keeps an estimate for others, unless a limit on the group's size, or time, ended it."""
+        if not option.cut and (option.n_nodes < budget.room(group) or not option.left_out):
+            self._options[self.key(group)] = option
+
+    def key(self, group: int) -> object:
+        """What the group's new nodes are, as far as pods of the demand can tell."""
+        key = self._keys.get(group)
+        if key is None:
+            template = self._of.template(group)
+            node = template.node
+            labels = ((name, value) for name, value in node.labels.items() if name != HOSTNAME)
+            read = tuple(sorted(pair for pair in labels if self._all_labels or pair[0] in self._labels))
+            csi = None if node.csi is None else (node.csi.drivers, node.csi.migrated)
+            has = (node.allocatable, node.scalars, node.taints, node.unschedulable, node.features, csi, repr(node.slices))
+            running = tuple((pod.kind, pod.labels) for pod in template.running_pods)
+            whole = group if self._of.all_or_nothing(group) else None
+            key = self._keys[group] = (has, read, running, self._codes[group].tobytes(), whole)
+        return key
+
+    def optimistic(self, bundle: Sequence[int], runs: Sequence[Run]) -> Option | None:
         """The optimistic option of a bundle. `runs`: the pods that a new node of the bundle may take."""
         of = self._of
         kinds = tuple(run.kind for run in runs)
@@ -176,7 +216,15 @@ class OptimisticOptions:
         names = list(of.snapshot.facts.resource)
         total = of.total[: len(names), list(bundle)]
         offered = total.min(axis=1)
-        asked = np.ceil((self._most(kinds, bundle) * (offered[:, None] / np.maximum(total, 1))).max(axis=1) * _MORE)
+        if kinds not in self._shares:
+            self._shares[kinds] = self._compared(kinds)
+        units, shares = self._shares[kinds]
+        # What fits of each line of `empty`, in units of the pods' greatest common divisor, limits what pods on one new node of
+        # each group request of each resource; shape (resources, groups).
+        room = np.maximum(of.empty[:, list(bundle)], 0) // units[:, None] * units[:, None]
+        with np.errstate(invalid="ignore"):
+            most: Floats = np.fmin.reduce(shares[:, :, None] * room, axis=1)
+        asked = np.ceil((most * (offered[:, None] / np.maximum(total, 1))).max(axis=1) * _MORE)
         if not np.isfinite(asked).all():
             return None
         return Option(
@@ -202,19 +250,6 @@ class OptimisticOptions:
             self._stays[key] = found.refusal is not None or bool(IS_MOVING[found.codes].any())
         return self._stays[key]
 
-    def _most(self, kinds: tuple[KindId, ...], bundle: Sequence[int]) -> Floats:
-        """The most that pods on one new node of each group request of each resource, shape (resources, groups).
-
-        Each line of `empty` limits it: what fits of the line, in units of the pods' greatest common divisor, times the most of
-        the resource that a pod requests for each unit of the line."""
-        if kinds not in self._shares:
-            self._shares[kinds] = self._compared(kinds)
-        units, shares = self._shares[kinds]
-        room = np.maximum(self._of.empty[:, list(bundle)], 0) // units[:, None] * units[:, None]
-        with np.errstate(invalid="ignore"):
-            found: Floats = np.fmin.reduce(shares[:, :, None] * room, axis=1)
-        return found
-
     def _compared(self, kinds: tuple[KindId, ...]) -> tuple[Int64, Floats]:
         """For each line of `empty`, the greatest common divisor of the pods' amounts, shape (lines,); and the most that a pod
         requests of each resource for each unit of the line, shape (resources, lines)."""
@@ -229,72 +264,13 @@ class OptimisticOptions:
         return np.maximum(np.gcd.reduce(amounts, axis=1), 1), np.where(requests[:, None, :] > 0, each, 0).max(axis=2)
 
 
-class SharedEstimates:
-    """The estimates of single node groups on the present snapshot, by what their new nodes are. `forget` them when it or the
-    demand changes."""
-
-    def __init__(self, template_nodes: TemplateNodes) -> None:
-        self._of = template_nodes
-        self._options: dict[object, Option] = {}
-        self._keys: dict[int, object] = {}
-        kinds = [template_nodes.snapshot.of(kind) for kind in template_nodes.codes]
-        self._labels = {key for kind in kinds for key in self._read_by(kind)}
-        if any(has_claims(template_nodes.snapshot, kind) for kind in kinds):
-            self._labels.update(self._of_storage())
-        self._all_labels = any(needs_devices(template_nodes.snapshot, kind) for kind in kinds)
-        groups, count = len(template_nodes.groups), len(kinds)
-        codes = np.array(list(template_nodes.codes.values()), np.uint8).reshape(count, groups)
-        self._codes = np.ascontiguousarray(codes.T)
-
-    def forget(self) -> None:
-        self._options.clear()
-        self._of.alike.forget()
-
-    def known(self, group: int, budget: Budget) -> Option | None:
-        """The estimate of the group, made for one with which it is interchangeable; None if there is none, or if the group may
-        not grow by so many nodes."""
-        option, room = self._options.get(self.key(group)), budget.room(group)
-        if option is None or option.n_nodes > room or (option.left_out and option.n_nodes == room):
-            return None
-        return replace(
-            option, bundle=(group,), names=(self._of.groups[group].name,), groups=np.full(option.n_nodes, group, np.intp)
-        )
-
-    def note(self, group: int, budget: Budget, option: Option) -> None:
-        """Keeps an estimate for others, unless a limit on the group's size, or time, ended it."""
-        if not option.cut and (option.n_nodes < budget.room(group) or not option.left_out):
-            self._options[self.key(group)] = option
-
-    def key(self, group: int) -> object:
-        """What the group's new nodes are, as far as pods of the demand can tell."""
-        key = self._keys.get(group)
-        if key is None:
-            template, node = self._of.template(group), self._of.node(group)
-            labels = ((name, value) for name, value in node.labels.items() if name != HOSTNAME)
-            read = tuple(sorted(pair for pair in labels if self._all_labels or pair[0] in self._labels))
-            csi = None if node.csi is None else (node.csi.drivers, node.csi.migrated)
-            has = (node.allocatable, node.scalars, node.taints, node.unschedulable, node.features, csi, repr(node.slices))
-            running = tuple((pod.kind, pod.labels) for pod in template.running_pods)
-            whole = group if self._of.all_or_nothing(group) else None
-            key = self._keys[group] = (has, read, running, self._codes[group].tobytes(), whole)
-        return key
-
-    def _read_by(self, kind: NumberedGroup) -> Iterator[str]:
-        """The keys of node labels on which the verdict on a new node may depend, once other pods have been placed."""
-        asks = kind.asks
-        yield from (constraint.topology_key for constraint in asks.spread)
-        yield from (term.topology_key for term in (*asks.affinity, *asks.anti_affinity))
-        counters = (counter.of for counter in repelling_counters(self._of.snapshot, kind))
-        yield from (of.term.topology_key for of in counters if isinstance(of, TermCarriers))
-
-    def _of_storage(self) -> Iterator[str]:
-        """The keys of node labels that decide which volumes a node reaches."""
-        storage = self._of.snapshot.volumes.objects
-        for volume in (storage.volumes or {}).values():
-            yield from volume.labels
-            terms = (*(volume.node_terms or ()), *(volume.migrated_terms or ()))
-            yield from (requirement.key for term in terms for requirement in term.labels)
-        for each in (storage.classes or {}).values():
-            yield from (key for pairs in each.topologies for key, _ in pairs)
-        for capacity in storage.capacities or ():
-            yield from (requirement.key for requirement in capacity.topology or ())
+def _storage_keys(storage: Storage) -> Iterator[str]:
+    """The keys of node labels that decide which volumes a node reaches."""
+    for volume in (storage.volumes or {}).values():
+        yield from volume.labels
+        terms = (*(volume.node_terms or ()), *(volume.migrated_terms or ()))
+        yield from (requirement.key for term in terms for requirement in term.labels)
+    for each in (storage.classes or {}).values():
+        yield from (key for pairs in each.topologies for key, _ in pairs)
+    for capacity in storage.capacities or ():
+        yield from (requirement.key for requirement in capacity.topology or ())

@@ -1,10 +1,11 @@
 """The result of a scale-up planning, as values. A plan is checked again before it is carried out."""
 
+import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from slackwater.controllers.scaleup.groups import SkipReason
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
@@ -74,6 +75,22 @@ class PlanFailure:
     about: str
     error: str
     trace: str
+
+
+def failure_of(part: FailedPart, about: str, error: BaseException) -> PlanFailure:
+    """The report of an error. Call it only if the rest of the plan is made."""
+    trace = "".join(traceback.format_exception(error))
+    return PlanFailure(part=part, about=about, error=f"{type(error).__name__}: {error}", trace=trace)
+
+
+def failed_reason(error: BaseException) -> SkipReason:
+    """Why a group does not grow for which, or for whose pods, planning raised the error."""
+    return SkipReason(kind="error", text=f"planning failed: {type(error).__name__}: {error}")
+
+
+def failed_group(group: GrowableGroup, error: BaseException) -> GrowableGroup:
+    """The group without its template, so that planning takes no notice of it but for the reason."""
+    return replace(group, template=None, upcoming=0, skip_reason=failed_reason(error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

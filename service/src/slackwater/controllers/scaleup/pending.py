@@ -19,7 +19,7 @@ there is one. The module reads no clock.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import merge
 from typing import Final
 
@@ -32,7 +32,7 @@ from slackwater.fit.failure import concerning
 from slackwater.model.columns import Rows
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodUid, Seconds, UnixTime
-from slackwater.model.objects import Node, Pod, created_at_of, is_daemon
+from slackwater.model.objects import Pod, created_at_of, is_daemon
 from slackwater.model.resources import GPUS
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
@@ -202,10 +202,6 @@ def _of_age(pods: Sequence[Pod], rules: PendingRules, now: UnixTime) -> tuple[li
     return ready, waiting, None if again_at is None else UnixTime(again_at)
 
 
-#: Part of the names of devices, which a node reports later than its CPU and memory.
-_DEVICE_MARK: Final = "/"
-
-
 def place_existing(
     snapshot: ClusterSnapshot,
     pods: Sequence[Pod],
@@ -221,24 +217,25 @@ def place_existing(
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
     if not snapshot.n_rows:
         return rows
-    everywhere = np.arange(snapshot.n_rows)
-    hinted = _hinted_rows(snapshot, pods, hints)
-    for part in _by_priority(pods) if hints else [np.arange(len(pods))]:
-        order = part[_kinds_together(pods, kinds, part)]
-        given = NO_HINTS if hinted is None else Hints(pods=hinted[order])
+    row_of = snapshot.facts.row_of
+    names = (hints.get(pod.uid) for pod in pods)
+    hinted = np.fromiter((NOWHERE if name is None else row_of.get(name, NOWHERE) for name in names), np.intp, len(pods))
+    priorities = np.fromiter((-pod.priority for pod in pods), np.int64, len(pods))
+    cuts = np.flatnonzero(priorities[1:] != priorities[:-1]) + 1 if hints else ()
+    for part in np.split(np.arange(len(pods)), cuts):
+        # By priority, and within a priority by equivalence group, in the order of the groups' first pods.
+        _, first, of = np.unique(kinds[part], return_index=True, return_inverse=True)
+        order = part[np.lexsort((part, first[of], priorities[part]))]
         rows[order] = place_pods(
-            snapshot, kinds[order], rows=everywhere, hints=given, stop=stop, reasons=False, together=together
+            snapshot,
+            kinds[order],
+            rows=np.arange(snapshot.n_rows),
+            hints=Hints(pods=hinted[order]) if hints else NO_HINTS,
+            stop=stop,
+            reasons=False,
+            together=together,
         ).rows
     return rows
-
-
-def without_lost_nominations(snapshot: ClusterSnapshot, demand: Demand) -> Demand:
-    """Returns the demand with an ordinary pod in place of each pod that is nominated to a node that is gone."""
-    known = tuple(pod for pod in demand.nominated if pod.nominated_node in snapshot.facts.row_of)
-    if len(known) == len(demand.nominated):
-        return demand
-    lost = (pod for pod in demand.nominated if pod.nominated_node not in snapshot.facts.row_of)
-    return replace(demand, nominated=known, counted=tuple(sorted((*demand.counted, *lost), key=importance)))
 
 
 def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tuple[Pod, NodeName]]:
@@ -251,35 +248,3 @@ def place_nominated(snapshot: ClusterSnapshot, pods: Sequence[Pod]) -> list[tupl
             assume_free_devices(snapshot, KindId(kind), row)
         snapshot.place(KindId(kind), row)
     return placed
-
-
-def awaits_devices(node: Node, template: Node) -> bool:
-    """Does the node not report yet a device that the nodes of its group have? Then it counts as upcoming.
-
-    A GPU appears on a node only once its device plug-in runs there, minutes after the node is Ready.
-    """
-    has = dict(node.scalars)
-    return any(_DEVICE_MARK in name and amount and not has.get(name) for name, amount in template.scalars)
-
-
-def _hinted_rows(snapshot: ClusterSnapshot, pods: Sequence[Pod], hints: Mapping[PodUid, NodeName]) -> Rows | None:
-    if not hints:
-        return None
-    row_of = snapshot.facts.row_of
-    names = (hints.get(pod.uid) for pod in pods)
-    return np.fromiter((NOWHERE if name is None else row_of.get(name, NOWHERE) for name in names), np.intp, len(pods))
-
-
-def _by_priority(pods: Sequence[Pod]) -> list[Rows]:
-    priorities = np.fromiter((pod.priority for pod in pods), np.int64, len(pods))
-    cuts = np.flatnonzero(priorities[1:] != priorities[:-1]) + 1
-    return np.split(np.arange(len(pods)), cuts)
-
-
-def _kinds_together(pods: Sequence[Pod], kinds: Rows, part: Rows) -> Rows:
-    """Sorts a part of the pods (`part`: their positions) by priority, and within a priority by equivalence group, in the order
-    of the groups' first pods. Returns indices into `part`."""
-    priorities = np.fromiter((-pods[pod].priority for pod in part.tolist()), np.int64, len(part))
-    _, first, of = np.unique(kinds[part], return_index=True, return_inverse=True)
-    order: Rows = np.lexsort((np.arange(len(part)), first[of], priorities))
-    return order

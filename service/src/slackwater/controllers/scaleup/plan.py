@@ -9,14 +9,14 @@
    (`estimate`). The result is an option.
 3. The expanders choose one option for the plan. Steps 2 and 3 are repeated for the remaining pods, until no option takes any.
    So the whole demand is planned at once, and no pod counts twice.
-4. For the pods that are left, the plan says why no group helps, as far as a bound allows (`refusals`).
+4. For the pods that are left, the plan says why no group helps, as far as a bound allows (`RefusalSearch`).
 
 Pods and upcoming nodes that were added to the snapshot stay in it after step 1, so the caller should have forked the snapshot.
 What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), nodes in creation, any call to the outside.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -24,104 +24,175 @@ import numpy as np
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.expanders import Merit, chain_of, largest_of, weights_of
-from slackwater.controllers.scaleup.failures import Remaining
-from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
+from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, similar_groups, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
-from slackwater.controllers.scaleup.option_queue import OptimisticOptions, OptionQueue, SharedEstimates
-from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan, Unhelpable
-from slackwater.controllers.scaleup.pending import Demand, place_existing, place_nominated, without_lost_nominations
+from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstimates
+from slackwater.controllers.scaleup.outcome import (
+    GroupRefusal,
+    PlanFailure,
+    ScaleUp,
+    ScaleUpPlan,
+    Unhelpable,
+    failed_group,
+    failed_reason,
+    failure_of,
+)
+from slackwater.controllers.scaleup.pending import Demand, importance, place_existing, place_nominated
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.scaleup.refusals import Refusals, RefusalSearch
-from slackwater.controllers.scaleup.similar import bundles
-from slackwater.controllers.scaleup.template_nodes import TemplateNodes
+from slackwater.controllers.scaleup.template_nodes import Refusals, RefusalSearch, TemplateNodes
 from slackwater.fit.binpacking import NOWHERE, begins_together, place_planned, runs
 from slackwater.fit.failure import PlanningFailed, concerning
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
+from slackwater.model.texts import first_few
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup, UnreadLabel
 
 
+@dataclass(slots=True, kw_only=True)
 class NewPlan:
     """The plan while it is being made: the nodes to add, and the pods of each.
 
     Pods are given by their position in the demand, groups by their position in `groups`, new nodes by the number of their
     opening."""
 
-    def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], pods: Sequence[Pod]) -> None:
-        self._snapshot, self._groups, self._pods = snapshot, groups, pods
-        self._group_of: list[int] = []
-        self._node_at: dict[int, int] = {}  # by row
-        self._row_of: dict[int, int] = {}  # by node
-        self._on: dict[int, int] = {}  # the node of a pod
-        self._elsewhere: dict[int, NodeName] = {}  # the node of a pod that needs no new one, in the order of placement
+    snapshot: ClusterSnapshot
+    groups: Sequence[GrowableGroup]
+    pods: Sequence[Pod]
+    group_of: list[int] = field(default_factory=list)
+    node_at: dict[int, int] = field(default_factory=dict)  # by row
+    row_of: dict[int, int] = field(default_factory=dict)  # by node
+    on: dict[int, int] = field(default_factory=dict)  # the node of a pod
+    #: The node of a pod that needs no new one, in the order of placement.
+    elsewhere: dict[int, NodeName] = field(default_factory=dict)
 
     def open(self, groups: Sequence[int], *, system: Amounts, shown: bool) -> int:
         """Adds a new node for each entry of `groups`. Returns the number of the first. `shown`: adds the nodes to the snapshot
         too."""
-        first = len(self._group_of)
-        self._group_of += groups
-        for group, numbers in _numbered(groups, first).items() if shown else ():
-            template = self._groups[group].template
+        first = len(self.group_of)
+        self.group_of += groups
+        numbers_of: dict[int, list[int]] = {}
+        for number, group in enumerate(groups, first):
+            numbers_of.setdefault(group, []).append(number)
+        for group, numbers in numbers_of.items() if shown else ():
+            template = self.groups[group].template
             assert template is not None
-            names = [NodeName(f"new:{self._groups[group].name}:{number}") for number in numbers]
-            with concerning(self._groups[group].name):
-                rows = add_nodes(self._snapshot, template, names, system=system)
-            self._node_at.update(zip(rows, numbers, strict=True))
-            self._row_of.update(zip(numbers, rows, strict=True))
+            names = [NodeName(f"new:{self.groups[group].name}:{number}") for number in numbers]
+            with concerning(self.groups[group].name):
+                rows = add_nodes(self.snapshot, template, names, system=system)
+            self.node_at.update(zip(rows, numbers, strict=True))
+            self.row_of.update(zip(numbers, rows, strict=True))
         return first
 
-    def join(self, pods: Rows, nodes: Rows) -> None:
-        """Assigns each of `pods` to the new node with the number in `nodes`."""
-        self._on.update(zip(pods.tolist(), nodes.tolist(), strict=True))
-
-    def assign(self, pods: Rows, rows: Rows) -> None:
-        """Assigns each of `pods` to a row of the snapshot, which may be that of a new node."""
-        for pod, row in zip(pods.tolist(), rows.tolist(), strict=True):
-            if row in self._node_at:
-                self._on[pod] = self._node_at[row]
+    def assign(self, pods: Rows, at: Rows, first: int = 0) -> None:
+        """Assigns each of `pods` to the new node of number `first + at`; if `at` is negative, to row `~at` of the snapshot,
+        which may be that of a new node."""
+        for pod, where in zip(pods.tolist(), at.tolist(), strict=True):
+            node = first + where if where >= 0 else self.node_at.get(~where)
+            if node is not None:
+                self.on[pod] = node
             else:
-                self._elsewhere[pod] = self._snapshot.facts.nodes[row].name
+                self.elsewhere[pod] = self.snapshot.facts.nodes[~where].name
 
     def show(self, pods: Rows, kinds: Rows) -> None:
         """Places these pods, which have been assigned to a node, in the snapshot. `pods`: in the order in which they were
         planned, since the devices and volumes that a pod gets depend on the pods before it. `kinds`: the equivalence group of
         each pod of the demand."""
+        known = self.snapshot.facts.row_of
         for kind, run in runs(kinds, pods):
+            rows = [self.row_of[self.on[pod]] if pod in self.on else known[self.elsewhere[pod]] for pod in run.tolist()]
             with concerning(kind):
-                place_planned(self._snapshot, kind, np.fromiter(map(self._row, run.tolist()), np.intp, len(run)))
-
-    def _row(self, pod: int) -> int:
-        return self._row_of[self._on[pod]] if pod in self._on else self._snapshot.facts.row_of[self._elsewhere[pod]]
-
-    def schedulable(self) -> list[tuple[Pod, NodeName]]:
-        return [(self._pods[pod], name) for pod, name in self._elsewhere.items()]
+                place_planned(self.snapshot, kind, np.array(rows, np.intp))
 
     def scale_ups(self) -> tuple[ScaleUp, ...]:
         """The scale-ups in the order of the groups; each group's most important nodes first."""
-        pods_on: list[list[int]] = [[] for _ in self._group_of]
-        for pod in sorted(self._on):
-            pods_on[self._on[pod]].append(pod)
+        pods_on: list[list[int]] = [[] for _ in self.group_of]
+        for pod in sorted(self.on):
+            pods_on[self.on[pod]].append(pod)
         by_group: dict[int, list[list[int]]] = {}
-        for number, group in enumerate(self._group_of):
+        for number, group in enumerate(self.group_of):
             by_group.setdefault(group, []).append(pods_on[number])
-        return tuple(self._scale_up(self._groups[group].name, by_group[group]) for group in sorted(by_group))
+        for nodes in by_group.values():  # pods are in the order of importance, so a node is as important as its first one
+            nodes.sort(key=lambda pods: pods[0] if pods else len(self.pods))
+        return tuple(
+            ScaleUp(group=self.groups[group].name, nodes=tuple(tuple(self.pods[pod] for pod in pods) for pods in nodes))
+            for group, nodes in sorted(by_group.items())
+        )
 
-    def _scale_up(self, name: GroupName, nodes: list[list[int]]) -> ScaleUp:
-        # Pods are in the order of importance, so a node is as important as its first one.
-        nodes.sort(key=lambda pods: pods[0] if pods else len(self._pods))
-        return ScaleUp(group=name, nodes=tuple(tuple(self._pods[pod] for pod in pods) for pods in nodes))
+
+#: So many equivalence groups that fail are left out one by one; each later failure leaves out all pods under the same kinds of
+#: rules. So the number of attempts at one plan is bounded.
+_ALONE: Final = 8
+#: The most pods named in one text.
+_MOST_NAMED: Final = 3
 
 
-def _numbered(groups: Sequence[int], first: int) -> dict[int, list[int]]:
-    """The numbers of new nodes by group, if the nodes of `groups` are numbered from `first` on."""
-    found: dict[int, list[int]] = {}
-    for number, group in enumerate(groups, first):
-        found.setdefault(group, []).append(number)
-    return found
+@dataclass(slots=True, kw_only=True)
+class Remaining:
+    """What a plan is made for: the demand and the groups, without those that failed so far, so that one part's error never
+    stops the growth for the others. Pods are left out from the beginning if their selectors read labels that the snapshot was
+    built without. Pods that are nominated to a node that is gone are ordinary ones."""
+
+    snapshot: ClusterSnapshot
+    demand: Demand
+    groups: list[GrowableGroup]
+    failures: list[PlanFailure] = field(default_factory=list)
+    unhelpable: list[Unhelpable] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        there, nominated = self.snapshot.facts.row_of, self.demand.nominated
+        lost = [pod for pod in nominated if pod.nominated_node not in there]
+        if lost:
+            counted = tuple(sorted((*self.demand.counted, *lost), key=importance))
+            kept = tuple(pod for pod in nominated if pod.nominated_node in there)
+            self.demand = replace(self.demand, nominated=kept, counted=counted)
+        known = self.snapshot.kinds.keys
+        unread = [pod for pod in (*self.demand.counted, *self.demand.nominated) if not pod.kind.keys_read <= known]
+        if unread:
+            self._leave_out(unread, UnreadLabel(unread[0].kind.keys_read - known))
+
+    def leave_out(self, failed: PlanningFailed) -> None:
+        """Leaves out what failed. Raises the error itself if that is no part of the demand and no group."""
+        error, about = failed.__cause__ or failed, failed.about
+        if isinstance(about, str):
+            at = next(at for at, group in enumerate(self.groups) if group.name == about)
+            self.groups[at] = failed_group(self.groups[at], error)
+            self.failures.append(failure_of("group", f"node group {about}", error))
+            return
+        snapshot, demand = self.snapshot, self.demand
+        counted = representatives(snapshot, snapshot.number(demand.counted))
+        kinds = np.concatenate((counted, snapshot.number(demand.nominated)))
+        gone = {about}
+        if len(self.failures) >= _ALONE:
+            present, rules = map(KindId, np.unique(kinds).tolist()), _rules(snapshot.of(about))
+            gone = {kind for kind in present if _rules(snapshot.of(kind)) == rules}
+        pods = (*demand.counted, *demand.nominated)
+        left_out = [pods[at] for at in np.flatnonzero(np.isin(kinds, list(gone))).tolist()]
+        if not left_out:
+            raise error
+        self._leave_out(left_out, error)
+
+    def _leave_out(self, pods: Sequence[Pod], error: BaseException) -> None:
+        gone = {pod.uid for pod in pods}
+        self.demand = replace(
+            self.demand,
+            counted=tuple(pod for pod in self.demand.counted if pod.uid not in gone),
+            nominated=tuple(pod for pod in self.demand.nominated if pod.uid not in gone),
+        )
+        pods = sorted(pods, key=importance)
+        about = f"pods {first_few([str(pod.key) for pod in pods], _MOST_NAMED)}"
+        self.failures.append(failure_of("pods", about, error))
+        why = dict.fromkeys((group.name for group in self.groups), failed_reason(error))
+        self.unhelpable.append(Unhelpable(pods=tuple(pods), groups=why))
+
+
+def _rules(kind: NumberedGroup) -> tuple[bool, ...]:
+    """Which kinds of rules the pods are under. Errors that come in numbers come from the same rule."""
+    asks = kind.asks
+    each = (asks.affinity, asks.anti_affinity, asks.spread, asks.claims, asks.disks, asks.resource_claims, asks.host_ports)
+    return tuple(map(bool, (*each, asks.container_devices)))
 
 
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
@@ -148,15 +219,19 @@ def plan_scale_up(
     without them.
     """
     ends = clock() + policy.plan_seconds if policy.plan_seconds else None
-    remaining = Remaining(snapshot=snapshot, demand=without_lost_nominations(snapshot, demand), groups=list(groups))
-    remaining.leave_out_unread()
+
+    def is_over() -> bool:
+        # Reads the clock at each step, also without a limit: at this point the planning process answers questions.
+        now = clock()
+        return ends is not None and now >= ends
+
+    remaining = Remaining(snapshot=snapshot, demand=demand, groups=list(groups))
     while True:
         try:
             with snapshot.fork() as trial:
-                planning = _Planning(remaining, policy, clock, ends)
+                planning = _Planning(remaining, policy, clock, is_over)
                 planning.add_upcoming()
-                planning.fill_existing(hints)
-                planning.choose()
+                planning.choose(hints)
                 plan = planning.result()
                 trial.commit()
         except PlanningFailed as failed:
@@ -168,10 +243,12 @@ def plan_scale_up(
 class _Planning:
     """One planning. `_left`: whether a pod has no node yet, by position in the demand, shape (pods,)."""
 
-    def __init__(self, remaining: Remaining, policy: ScaleUpPolicy, clock: Callable[[], float], ends: float | None) -> None:
+    def __init__(
+        self, remaining: Remaining, policy: ScaleUpPolicy, clock: Callable[[], float], is_over: Callable[[], bool]
+    ) -> None:
         self._snapshot, self._demand, self._groups = remaining.snapshot, remaining.demand, remaining.groups
-        self._policy, self._clock, self._ends = policy, clock, ends
-        snapshot, demand, groups = self._snapshot, self._demand, self._groups
+        self._policy, self._clock, self._is_over = policy, clock, is_over
+        snapshot, demand = self._snapshot, self._demand
         self._cut = False
         self._together = True
         #: Seconds spent on estimates of each bundle so far.
@@ -179,8 +256,8 @@ class _Planning:
         self._kinds = representatives(snapshot, snapshot.number(demand.counted))
         self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
         self._left = np.ones(len(demand.counted), np.bool_)
-        self._skip_reasons = [_skip_reason_of(group) for group in groups]
-        self._new = NewPlan(snapshot, groups, demand.counted)
+        self._skip_reasons = [group.skip_reason or (_NO_TEMPLATE if group.template is None else None) for group in self._groups]
+        self._new = NewPlan(snapshot=snapshot, groups=self._groups, pods=demand.counted)
         self._nominated = place_nominated(snapshot, demand.nominated)
 
     def add_upcoming(self) -> None:
@@ -203,20 +280,21 @@ class _Planning:
                 self._budget.take(at, lacking)
                 self._new.open([at] * lacking, system=system, shown=True)
 
-    def fill_existing(self, hints: Mapping[PodUid, NodeName]) -> None:
+    def choose(self, hints: Mapping[PodUid, NodeName]) -> None:
+        """Places pods on existing and upcoming nodes. For the others takes the best option repeatedly, until no option helps
+        any pod; then finds the reasons for the remaining pods."""
         rows = place_existing(self._snapshot, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
-        placed = np.flatnonzero(rows != NOWHERE)
+        placed = rows != NOWHERE
         self._left[placed] = False
-        self._new.assign(placed, rows[placed])
-
-    def choose(self) -> None:
-        """Takes the best option repeatedly, until no option helps any pod; then finds the reasons for the remaining pods."""
-        if not self._left.any():
+        self._new.assign(np.flatnonzero(placed), ~rows[placed])
+        left = np.flatnonzero(self._left)
+        if not len(left):
             return
+        by_kind = runs(self._kinds, left[np.argsort(self._kinds[left], kind="stable")])  # within a group they stay in order
+        self._runs = {kind: Run(kind=kind, pods=pods) for kind, pods in by_kind}
         with self._snapshot.fork():
-            self._runs = _by_kind(np.flatnonzero(self._left), self._kinds)
             self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
-            self._shared, self._optimistic = SharedEstimates(self._template_nodes), OptimisticOptions(self._template_nodes)
+            self._spared = SparedEstimates(self._template_nodes)
             self._rounds()
             if self._place_apart():
                 self._rounds()
@@ -234,14 +312,13 @@ class _Planning:
         some = [self._demand.counted[pod] for pod in pods.tolist()]
         rows = place_existing(snapshot, some, self._kinds[pods], hints={}, stop=self._is_over, together=False)
         placed = rows != NOWHERE
-        self._new.assign(pods[placed], rows[placed])
+        self._new.assign(pods[placed], ~rows[placed])
         self._take_off(kinds, pods[placed])
         return True
 
     def _take_off(self, kinds: Iterable[KindId], pods: Rows) -> None:
         """Takes placed pods of these equivalence groups off the pods that are left."""
-        self._shared.forget()
-        self._optimistic.forget()
+        self._spared.forget()
         self._left[pods] = False
         for kind in kinds:
             run = self._runs.pop(kind).pods
@@ -252,38 +329,29 @@ class _Planning:
     def _rounds(self) -> None:
         if self._is_over():
             return
-        merit = self._expanders()
-        queue = OptionQueue(
-            self._bundles(), self._budget, estimate=self._estimated, merit=merit, bound=partial(self._bound, merit)
-        )
-        while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
-            shown = self._take(option)
-            if not self._runs or self._is_over():
-                return
-            queue.took(option, shown=shown)
-
-    def _bundles(self) -> list[tuple[int, ...]]:
-        policy = self._policy
-        usable = [at for at, skip_reason in enumerate(self._skip_reasons) if skip_reason is None]
-        ranks = [policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups]
-        return bundles(
-            self._template_nodes,
-            usable,
-            ranks=ranks,
-            balance=policy.balance_similar_groups,
-            ignored_labels=policy.balancing_ignored_labels,
-        )
-
-    def _expanders(self) -> Callable[[Option], Merit]:
         policy = self._policy
         nodes = [group.template.node for group in self._groups if group.template is not None]
-        return chain_of(
+        merit = chain_of(
             policy.expanders,
             seed=policy.seed,
             priorities=policy.priorities,
             weights=weights_of(nodes),
             largest=largest_of(nodes),
         )
+        bundles = similar_groups(
+            self._groups,
+            self._template_nodes.empty,
+            [at for at, skip_reason in enumerate(self._skip_reasons) if skip_reason is None],
+            ranks=[policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups],
+            balance=policy.balance_similar_groups,
+            ignored_labels=policy.balancing_ignored_labels,
+        )
+        queue = OptionQueue(bundles, self._budget, estimate=self._estimated, merit=merit, bound=partial(self._bound, merit))
+        while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
+            shown = self._take(option)
+            if not self._runs or self._is_over():
+                return
+            queue.took(option, shown=shown)
 
     def _runs_for(self, bundle: tuple[int, ...]) -> list[Run]:
         return [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs]
@@ -291,11 +359,11 @@ class _Planning:
     def _bound(self, merit: Callable[[Option], Merit], bundle: tuple[int, ...]) -> Merit | None:
         if not self._template_nodes.inter_pod_constraints.moving:
             return None
-        option = self._optimistic.of(bundle, self._runs_for(bundle))
+        option = self._spared.optimistic(bundle, self._runs_for(bundle))
         return None if option is None else merit(option)
 
     def _estimated(self, bundle: tuple[int, ...]) -> Option:
-        known = self._shared.known(bundle[0], self._budget) if len(bundle) == 1 else None
+        known = self._spared.known(bundle[0], self._budget) if len(bundle) == 1 else None
         if known is not None:
             return known
         began = self._clock()
@@ -313,7 +381,7 @@ class _Planning:
         self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
         self._cut = self._cut or option.cut
         if len(bundle) == 1:
-            self._shared.note(bundle[0], self._budget, option)
+            self._spared.note(bundle[0], self._budget, option)
         return option
 
     def _take(self, option: Option) -> bool:
@@ -323,9 +391,7 @@ class _Planning:
         self._take_off(option.kinds, option.pods)
         shown = bool(self._template_nodes.inter_pod_constraints.moving) and bool(self._runs)
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
-        on_new = option.at >= 0
-        self._new.join(option.pods[on_new], first + option.at[on_new])
-        self._new.assign(option.pods[~on_new], ~option.at[~on_new])
+        self._new.assign(option.pods, option.at, first)
         if shown:
             self._new.show(option.pods, self._kinds)
         return shown
@@ -361,15 +427,10 @@ class _Planning:
             return _NOT_JUDGED
         return _OUT_OF_TIME if self._cut or over else _NOT_FOUND
 
-    def _is_over(self) -> bool:
-        # Reads the clock at each step, also without a limit: at this point the planning process answers questions.
-        now = self._clock()
-        return self._ends is not None and now >= self._ends
-
     def result(self) -> ScaleUpPlan:
         return ScaleUpPlan(
             scale_ups=self._new.scale_ups(),
-            schedulable=(*self._nominated, *self._new.schedulable()),
+            schedulable=(*self._nominated, *((self._new.pods[pod], name) for pod, name in self._new.elsewhere.items())),
             unhelpable=tuple(self._unhelpable),
             passed_over=self._demand.passed_over,
             not_looked_at=self._demand.not_looked_at,
@@ -378,19 +439,6 @@ class _Planning:
 
     _runs: dict[KindId, Run]  #: the pods that are left, by equivalence group
     _template_nodes: TemplateNodes
-    _shared: SharedEstimates
-    _optimistic: OptimisticOptions
+    _spared: SparedEstimates
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
-
-
-def _skip_reason_of(group: GrowableGroup) -> SkipReason | None:
-    return group.skip_reason or (_NO_TEMPLATE if group.template is None else None)
-
-
-def _by_kind(pods: Rows, kinds: Rows) -> dict[KindId, Run]:
-    """The pods by equivalence group. Within a group they stay in order."""
-    order = pods[np.argsort(kinds[pods], kind="stable")]
-    present, starts = np.unique(kinds[order], return_index=True)
-    parts = np.split(order, starts[1:])
-    return {KindId(kind): Run(kind=KindId(kind), pods=part) for kind, part in zip(present.tolist(), parts, strict=True)}

@@ -19,7 +19,6 @@ from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.controllers.scaleup.pending import awaits_devices
 from slackwater.controllers.scaleup.typical_node import common_taints, differing_labels, newest_of, shortfalls, typical_node
 from slackwater.fit.plugins.node_affinity import judge_node_affinity
 from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
@@ -35,6 +34,8 @@ from slackwater.model.storage import CsiNode
 from slackwater.snapshot.node_facts import HOSTNAME, NodeFacts
 from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
 
+#: Part of the names of devices, which a node reports later than its CPU and memory.
+_DEVICE_MARK: Final = "/"
 #: So many nodes that others created so long after a purchase show that machines have changed since.
 _MANY: Final = 3
 _LATER_SECONDS: Final = 900.0
@@ -182,6 +183,15 @@ def _is_usable_example(node: Node, group: NodeGroup) -> bool:
     whole = group.template is None or not awaits_devices(node, group.template)
     leaves = any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
     return node.ready and whole and not node.unschedulable and not leaves
+
+
+def awaits_devices(node: Node, template: Node) -> bool:
+    """Does the node not report yet a device that the nodes of its group have? Then it counts as upcoming.
+
+    A GPU appears on a node only once its device plug-in runs there, minutes after the node is Ready.
+    """
+    has = dict(node.scalars)
+    return any(_DEVICE_MARK in name and amount and not has.get(name) for name, amount in template.scalars)
 
 
 def _by_itself(daemon: Pod) -> Pod:

@@ -3,31 +3,37 @@
 In a trial, one template node of each group is added to the snapshot with its DaemonSet pods, and every equivalence group is
 judged on it by every rule. What is free on a template node is free on each new node of its group. Deliberately absent: how pods
 of the demand affect one another (`inter_pod_constraints`, `new_nodes`).
+
+`RefusalSearch` finds why no node group helps pods that are left over: for each node group, why a new node of it would not take
+them. Equivalence groups whose refusals are the same share one mapping, however many they are. At most `_MOST_REFUSALS` are
+found; which equivalence groups got none is known from the answer.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
-from slackwater.controllers.scaleup.inter_pod_constraints import AlikePods, InterPodConstraints
+from slackwater.controllers.scaleup.inter_pod_constraints import AlikePods, InterPodConstraints, topology_keys
+from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
+from slackwater.fit.plugins import Refusal
 from slackwater.fit.plugins.node_accounting import lacks_request
 from slackwater.fit.plugins.node_resources import ignored_lines, lacking_everywhere
 from slackwater.fit.plugins.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
-from slackwater.model.ids import NodeName
-from slackwater.model.objects import Node
+from slackwater.model.ids import NodeName, Row
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.scheduler_profile import profile_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
-from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater.snapshot.node_facts import CPU, HOSTNAME, MEMORY
 
 #: Constants, because looking up a member of an enum costs more than comparing the verdicts of an equivalence group.
 _OK: Final = np.uint8(Reason.OK)
@@ -75,15 +81,12 @@ class TemplateNodes:
         self.alike = AlikePods(snapshot, kinds if self.inter_pod_constraints.moving else (), self._running_pods)
         with self.template_rows() as rows:
             self.empty, self.total = _left(snapshot, rows, len(groups))
-            self._judge(kinds, range(snapshot.n_rows - len(rows), snapshot.n_rows))
-
-    def _judge(self, kinds: Sequence[KindId], rows: range) -> None:
-        """Judges every equivalence group on the template nodes. Groups that no rule about other pods affects are judged once
-        for each different set of demands on a node; only amounts are compared for each group."""
-        known: dict[object, Codes] = {}
-        for kind in sorted(kinds):
-            with concerning(kind):
-                self.codes[kind] = self._on_empty(kind, rows, known)
+            #: Verdicts by what a group demands of a node, for groups that no rule about other pods affects: only amounts are
+            #: compared for each of them.
+            known: dict[object, Codes] = {}
+            for kind in sorted(kinds):
+                with concerning(kind):
+                    self.codes[kind] = self._on_empty(kind, range(snapshot.n_rows - len(rows), snapshot.n_rows), known)
 
     def _on_empty(self, kind: KindId, rows: range, known: dict[object, Codes]) -> Codes:
         numbered = self.snapshot.of(kind)
@@ -93,12 +96,8 @@ class TemplateNodes:
         asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)
         if asks not in known:
             known[asks] = self._codes(numbered, rows, without=(AFFINITY, SPREAD, RESOURCES, LEDGER))
-        return self._with_room(kind, known[asks])
-
-    def _with_room(self, kind: KindId, codes: Codes) -> Codes:
-        """Adds verdicts on room to `codes`, the verdicts of the other rules: RESOURCES_SHORT where these accept the node and a
-        pod of the group needs more than `empty`."""
-        short = np.full(len(codes), bool(lacking_everywhere(self.snapshot, self.snapshot.of(kind))))
+        # RESOURCES_SHORT where the other rules accept the node and a pod of the group needs more than `empty`.
+        codes, short = known[asks], np.full(len(self.groups), bool(lacking_everywhere(self.snapshot, numbered)))
         for line, amount in self.amounts(kind):
             short |= self.empty[line] < amount
         short &= codes == _OK
@@ -131,9 +130,6 @@ class TemplateNodes:
         """Does the group grow either to its maximum or not at all?"""
         return bool(self.groups[group].group.options.all_or_nothing)
 
-    def node(self, group: int) -> Node:
-        return self.template(group).node
-
     def takes(self, kind: KindId, group: int) -> bool:
         return not self.codes[kind][group]
 
@@ -146,17 +142,14 @@ class TemplateNodes:
             asked = self.snapshot.kinds.requests[:n_lines, kind].tolist()
             if self.snapshot.ledger is not None:
                 asked += [asked[CPU], asked[MEMORY]]
-            left_out = self._backed_lines(kind) | ignored_lines(self.snapshot, self.snapshot.of(kind))
+            numbered = self.snapshot.of(kind)
+            # Extended resources that DRA devices may provide: a trial on the snapshot finds how many pods a node takes.
+            backed = backed_resources(self.snapshot.devices, numbered.asks.container_devices)
+            line_of = self.snapshot.facts.resource
+            left_out = {line_of[name] for name in backed if name in line_of} | ignored_lines(self.snapshot, numbered)
             found = [(line, amount) for line, amount in enumerate(asked) if amount and line not in left_out]
             self._amounts[kind] = found
         return found
-
-    def _backed_lines(self, kind: KindId) -> set[int]:
-        """The lines of extended resources that DRA devices may provide. Their amounts are not compared here: a trial on the
-        snapshot finds how many pods a node takes."""
-        devices, line = self.snapshot.devices, self.snapshot.facts.resource
-        names = backed_resources(devices, self.snapshot.of(kind).asks.container_devices)
-        return {line[name] for name in names if name in line}
 
     def copies(self, kind: KindId, groups: Sequence[int]) -> list[int]:
         """How many pods of the equivalence group an empty new node of each group takes now, as far as the pods' own amounts and
@@ -226,3 +219,121 @@ def _left(snapshot: ClusterSnapshot, rows: dict[int, int], n_groups: int) -> tup
             total[lines:, at] = snapshot.ledger.total[:, row]
             left[lines:, at] = snapshot.ledger.free(row)
     return left, total
+
+
+#: The most refusals found in one plan, one for each node group and each different set of refusals; but at least `_FEWEST` sets.
+_MOST_REFUSALS: Final = 100_000
+_FEWEST: Final = 100
+#: Verdicts whose texts depend on the node, or on more of the pod than its requests.
+_TEXTS_DIFFER: Final = frozenset(
+    {
+        Reason.VOLUME_NODE_CONFLICT,
+        Reason.VOLUME_BIND_CONFLICT,
+        Reason.STORAGE_SHORT,
+        Reason.VOLUME_NOT_FOUND,
+        Reason.CSI_DRIVER_MISSING,
+        Reason.NODE_FEATURES,
+        Reason.DEVICES_NOT_MODELLED,
+    }
+)
+#: So many requested resources fit the bits of a number.
+_MOST_LINES: Final = 60
+Refusals = Mapping[int, GroupRefusal]
+
+
+class RefusalSearch:
+    """Finds the refusals of equivalence groups on the present snapshot."""
+
+    def __init__(self, template_nodes: TemplateNodes) -> None:
+        self._of = template_nodes
+        self._snapshot = template_nodes.snapshot
+        self._known: dict[tuple[Reason, tuple[str, ...]], GroupRefusal] = {}
+
+    def of(self, kinds: Iterable[KindId], stop: Callable[[], bool]) -> dict[KindId, Refusals]:
+        """The refusals of each equivalence group, by the node group's position. Those for which the bound, or `stop`, left
+        none are missing. A node group that would take the pods is missing in the refusals."""
+        most = max(_MOST_REFUSALS // max(len(self._of.groups), 1), _FEWEST)
+        shared: dict[object, Refusals] = {}
+        found: dict[KindId, Refusals] = {}
+        moving: list[KindId] = []
+        with self._of.template_rows() as rows:
+            for kind in kinds:
+                with concerning(kind):
+                    key = self._shared_by(kind)
+                    if key not in shared and (len(shared) >= most or stop()):
+                        continue
+                    if key not in shared:
+                        shared[key] = self._on_templates(kind, rows)
+                        moving += [kind] if self._of.spreads(kind) and IS_MOVING[self._of.codes[kind]].any() else []
+                    found[kind] = shared[key]
+        for kind in moving:
+            with concerning(kind):
+                found[kind] = {**found[kind], **self._one_by_one(kind)}
+        return found
+
+    def _shared_by(self, kind: KindId) -> object:
+        """A key that is the same for equivalence groups with the same refusals; the group itself if others may differ."""
+        asks, amounts = self._snapshot.of(kind).asks, self._of.amounts(kind)
+        own = asks.claims or asks.resource_claims or asks.container_devices or asks.disks or asks.inline_disks
+        moves = kind in self._of.inter_pod_constraints.moving and IS_MOVING[self._of.codes[kind]].any()
+        if own or moves or len(amounts) > _MOST_LINES:
+            return kind
+        lines = tuple(line for line, _ in amounts)
+        return (asks.features, lines, self._of.codes[kind].tobytes(), self._short(kind).tobytes())
+
+    def _short(self, kind: KindId) -> Int64:
+        """Which resources are short on an empty new node of each node group: bit 2n for the nth that a pod requests, and bit
+        2n + 1 if a node without any pod lacks it too; shape (groups,)."""
+        short = np.zeros(len(self._of.groups), np.int64)
+        for number, (line, amount) in enumerate(self._of.amounts(kind)):
+            lacking = (self._of.empty[line] < amount).astype(np.int64)
+            if lacking.any():
+                short += (lacking + 2 * (self._of.total[line] < amount)) << (2 * number)
+        return short
+
+    def _on_templates(self, kind: KindId, rows: Mapping[int, int]) -> Refusals:
+        """The refusals by the template nodes, which are all in the snapshot. If pods of the group are spread, only those by
+        rules that no other node affects."""
+        spreads, codes = self._of.spreads(kind), self._of.codes[kind]
+        verdicts = feasible(self._snapshot, kind, without=(SPREAD,) if spreads else ())
+        short = self._short(kind)
+        found: dict[int, GroupRefusal] = {}
+        alike: dict[tuple[int, int, str], GroupRefusal] = {}
+        here = verdicts.codes[list(rows.values())]
+        here[codes[list(rows)] == Reason.SPREAD_LABEL_MISSING] = Reason.SPREAD_LABEL_MISSING
+        for at, code, bits in zip(rows, here.tolist(), short[list(rows)].tolist(), strict=True):
+            if code == Reason.OK or (spreads and IS_MOVING[code]):
+                continue
+            broken = self._of.template(at).broken_promise
+            refusal = alike.get((code, bits, broken))
+            if refusal is None:
+                refusal = self._refusal(kind, Row(rows[at]), Reason(code), verdicts.refusal, broken)
+                if refusal.reason not in _TEXTS_DIFFER:
+                    alike[code, bits, broken] = refusal
+            found[at] = refusal
+        return found
+
+    def _refusal(self, kind: KindId, row: Row, reason: Reason, of_pod: Refusal | None, broken: str) -> GroupRefusal:
+        """The refusal for a verdict. `broken`: in what the group's nodes differ from its template, or ""."""
+        said = tuple(words(self._snapshot, kind, row, reason, of_pod)) + ((broken,) if broken else ())
+        return self._known.setdefault((reason, said), GroupRefusal(reason=reason, words=said))
+
+    def _one_by_one(self, kind: KindId) -> Refusals:
+        """The refusals by node groups whose verdict depends on other nodes. Each template node is judged alone in the snapshot,
+        and once for those that have the same labels as far as rules about other pods read them."""
+        keys = sorted(topology_keys(self._snapshot, self._snapshot.of(kind)) - {HOSTNAME})  # each new node has its own hostname
+        alike: dict[object, list[int]] = {}
+        for at in np.flatnonzero(IS_MOVING[self._of.codes[kind]]).tolist():
+            template = self._of.template(at)
+            labels, broken = template.node.labels, template.broken_promise
+            alike.setdefault((broken, *(labels.get(key) for key in keys)), []).append(at)
+        found: dict[int, GroupRefusal] = {}
+        for same in alike.values():
+            with self._of.template_rows(same[:1]) as rows:
+                verdicts = feasible(self._snapshot, kind)
+                reason = Reason(verdicts.codes[rows[same[0]]])
+                if reason is not Reason.OK:
+                    broken = self._of.template(same[0]).broken_promise
+                    refusal = self._refusal(kind, Row(rows[same[0]]), reason, verdicts.refusal, broken)
+                    found.update(dict.fromkeys(same, refusal))
+        return found

@@ -16,9 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaleup.failures import failure_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, add_nodes, upcoming_name
-from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, Unhelpable
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, Unhelpable, failure_of
 from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
