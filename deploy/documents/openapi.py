@@ -127,7 +127,7 @@ ERRORS: Final = {
     400: ("The body is not what the verb takes.", True),
     404: ("The path is none of the four.", True),
     405: ("The method is not POST.", True),
-    413: ("The body is larger than `extender.maxBodyBytes`.", True),
+    413: ("The body is larger than 64 MiB.", True),
     500: ("A fault of the service; its log has the details.", False),
     503: ("The service has not listed everything once; ask again.", True),
 }

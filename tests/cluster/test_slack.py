@@ -41,7 +41,7 @@ def settings_of(ground: Ground, slack: Json) -> dict[str, Any]:
             "providers": {"kwok": {"namespace": ground.name, "seed": 7}},
             "statusConfigMap": f"{ground.name}-status",
             "scaleDown": {"unneededTime": "5s", "delayAfterAdd": "0s", "drain": {"settleTime": "0s"}},
-            "slack": {"shrinkDelay": "5s", "keepNodes": "0s", **slack},
+            "slack": {"keepNodes": "0s", **slack},
         }
     }
 

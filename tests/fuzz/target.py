@@ -16,7 +16,7 @@ from slackwater.sandbox.embedded.kinds import MACHINES
 from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
 SETTINGS = {
-    "extender": {"holdTimeout": "1h", "bindBackoff": "1h", "maxBodyBytes": "1Mi"},
+    "extender": {"holdTimeout": "1h", "bindBackoff": "1h"},
     "featureGates": {"AsyncPreemption": False},
     "migration": {"enabled": False},
 }

@@ -11,13 +11,13 @@ autoscaler:
   nodeGroups:
   - {name: a, maxNodesInCreation: 7}
   - {name: b, enabled: false}
-  creation: {timeout: 5m, callTimeout: 40s, maxNodesOfProvider: {kwok: 30}, backoff: {initial: 1m, max: 10m, reset: 1h}}
+  creation: {timeout: 5m, callTimeout: 40s, backoff: {initial: 1m, max: 10m, reset: 1h}}
 """
 
 
 def test_the_node_group_registry_gets_its_limits_and_its_provision_timeout() -> None:
     policy = node_group_policy_of(loads(HEADER + FILE))
-    assert (policy.in_cluster, policy.in_group, policy.of_provider) == (40, {"a": 7, "b": 100}, {"kwok": 30})
+    assert (policy.in_cluster, policy.in_group) == (40, {"a": 7, "b": 100})
     assert policy.off == {"b"}
     assert policy.provision_seconds == 300
     assert policy.doubt_seconds == 80, "a call that is repeated has had the time to end twice"

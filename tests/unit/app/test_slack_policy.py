@@ -28,9 +28,8 @@ def rules(text: str, moment: str | None = None) -> list[str]:
 
 
 def test_rules_are_what_the_file_says() -> None:
-    text = (
-        "autoscaler: {slack: {maxNodes: 3, shrinkDelay: 1m, extraCapacity: {minRate: 0.1, granularity: 4, sizing: v1}, groups: "
-    )
+    text = "autoscaler: {scaleDown: {unneededTime: 1m}, slack: {maxNodes: 3, "
+    text += "extraCapacity: {minRate: 0.1, granularity: 4, sizing: v1}, groups: "
     text += '[{name: b, nodeLabels: {pool: b}, extraCapacity: {min: {cpu: "2", memory: 1Gi}}}]}}'
     policy = slack_policy_of(loads(HEADER + text))
     assert policy is not None

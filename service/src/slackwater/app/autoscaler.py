@@ -298,7 +298,6 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
     return NodeGroupPolicy(
         in_cluster=autoscaler.max_nodes_in_creation,
         in_group={name: group.max_nodes_in_creation for name, group in groups.items()},
-        of_provider={str(name): most for name, most in creation.max_nodes_of_provider.items()},
         provision_seconds=seconds(creation.timeout),
         doubt_seconds=max(60.0, 2 * seconds(creation.call_timeout)),
         backoff=BackoffPolicy(

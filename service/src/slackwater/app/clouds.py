@@ -206,10 +206,7 @@ def _simulated_failures(group: NodeGroup) -> SimulatedFailures:
         appear_seconds=said.appear_after / SECOND,
         appear_spread_seconds=said.appear_spread / SECOND,
         boot_seconds=said.boot_after / SECOND,
-        boot_spread_seconds=said.boot_spread / SECOND,
         failing=said.failing,
         silent=said.silent,
-        unready=said.unready,
         stock=said.stock,
-        quota=said.quota,
     )

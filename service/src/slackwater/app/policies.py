@@ -138,7 +138,14 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
     division = slack.extra_capacity
     rules = [_slack_rule(WHOLE_CLUSTER, division, {}, division)]
     rules += [_slack_rule(each.name, each.extra_capacity, each.node_labels, division) for each in kept]
-    return _built(SlackPolicy, slack, settings.autoscaler, rules=tuple(rules), unneeded_time=_shortest_unneeded(settings))
+    return _built(
+        SlackPolicy,
+        slack,
+        settings.autoscaler,
+        rules=tuple(rules),
+        shrink_delay=seconds(settings.autoscaler.scale_down.unneeded_time),
+        unneeded_time=_shortest_unneeded(settings),
+    )
 
 
 def _shortest_unneeded(settings: Settings) -> float:

@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -206,7 +205,6 @@ class Service:
             decode_pod=decoder.decode,
             clock=self._times.monotonic,
             metrics=ExtenderMetrics(registry),
-            max_body_bytes=self._settings.extender.max_body_bytes,
             backpressure=FilterBackpressure(
                 self.dispatcher.binds_are_queued, most_seconds=backpressure_seconds_of(self._settings)
             ),
@@ -377,7 +375,6 @@ class Service:
         change = live(self._settings, new)
         self._settings = change.settings
         self.state_machine.adopt_policy(self._policy_of(change.settings))
-        self.extender.terms = replace(self.extender.terms, max_body_bytes=change.settings.extender.max_body_bytes)
         self._view.in_force = as_file(change.settings)
         self._view.problem = _waiting_for_restart(change)
         _log.info("settings changed", in_force=list(change.live), wait_for_restart=list(change.restart))

@@ -64,7 +64,6 @@ autoscaler:
 {_group(STORE, least=_N_STORE_NODES, most=4, cpu="4", memory="16Gi")}
   scaleDown: {{unneededTime: 15s, delayAfterAdd: 15s}}
   slack:
-    shrinkDelay: 20s
     groups:
     - {{name: {SHOP}, nodeLabels: {{slackwater.dev/node-group: {SHOP}}}, extraCapacity: {{min: {{cpu: "5"}}}}}}
 """)

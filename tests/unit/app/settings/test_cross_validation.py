@@ -76,8 +76,8 @@ CONFLICTS = {
         f"{GROUPS}[0].kwok: got a mapping, want nothing where another provider is used",
     ),
     "shares-above-one": (
-        group("kwok: {failing: 0.5, silent: 0.5, unready: 0.25}"),
-        f"{GROUPS}[0].kwok.failing: got 0.5, want failing, silent and unready of 1 in all, not 1.25",
+        group("kwok: {failing: 0.5, silent: 0.75}"),
+        f"{GROUPS}[0].kwok.failing: got 0.5, want failing and silent of 1 in all, not 1.25",
     ),
     "client-certificate-without-key": (
         'autoscaler: {providers: {externalgrpc: {address: "a:1", tls: {certFile: c}}}}',

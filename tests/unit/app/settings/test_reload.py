@@ -54,7 +54,6 @@ def test_nothing_changed() -> None:
         ("migration: {maxConcurrent: 3}", "migration.maxConcurrent"),
         ("extender: {holdTimeout: 20s}", "extender.holdTimeout"),
         ("extender: {bindBackoff: 20s}", "extender.bindBackoff"),
-        ("extender: {maxBodyBytes: 1Mi}", "extender.maxBodyBytes"),
     ],
 )
 def test_a_limit_takes_effect_at_once(text: str, want_path: str) -> None:

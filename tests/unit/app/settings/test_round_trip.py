@@ -95,7 +95,6 @@ files = st.fixed_dictionaries(
             weight=st.integers(1, 100),
             bind=st.booleans(),
             httpTimeout=durations(st.integers(10**9, 30 * 10**9)),
-            maxBodyBytes=quantities(some_amounts, ""),
             holdTimeout=durations(some_nanoseconds),
             schedulerTLS=st.fixed_dictionaries({"certFile": paths, "keyFile": paths}, optional={"caFile": paths}),
         ),

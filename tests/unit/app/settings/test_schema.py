@@ -51,7 +51,7 @@ def test_every_number_text_and_duration_has_examples() -> None:
 
 def test_the_defaults_are_those_of_the_service_in_the_words_of_a_file() -> None:
     assert SCHEMA["$defs"]["Extender"]["properties"]["httpTimeout"]["default"] == "5s"
-    assert SCHEMA["$defs"]["Extender"]["properties"]["maxBodyBytes"]["default"] == "64Mi"
+    assert SCHEMA["$defs"]["Recording"]["properties"]["maxBytes"]["default"] == "256Mi"
     assert SCHEMA["$defs"]["OpsListener"]["properties"]["address"]["default"] == "127.0.0.1:10298"
     for key, want in as_file(Settings()).items():
         assert SCHEMA["properties"][key]["default"] == want
@@ -77,7 +77,7 @@ def test_every_example_is_accepted_where_it_stands() -> None:
         {"extender": {"weight": 0}},
         {"extender": {"httpTimeout": "5"}},
         {"extender": {"httpTimeout": 5}},
-        {"extender": {"max_body_bytes": 5}},
+        {"recording": {"max_bytes": 5}},
         {"nodes": {"system": {"cpu": "1x"}}},
         {"listeners": {"ops": {"address": "10298"}}},
         {"listeners": {"ops": {"tls": {"certFile": "a"}}}},

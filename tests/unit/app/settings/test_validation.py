@@ -153,8 +153,8 @@ REFUSALS = [
         f'vertical.computeUnit.mem: got "8Ei", want {QUANTITY.format("> 0", chr(34) + "1Gi" + chr(34))}, less than 2^63 units',
     ),
     (
-        "extender: {maxBodyBytes: true}",
-        f"extender.maxBodyBytes: got true, want {QUANTITY.format('> 0', chr(34) + '1Gi' + chr(34))}",
+        "recording: {maxBytes: true}",
+        f"recording.maxBytes: got true, want {QUANTITY.format('> 0', chr(34) + '1Gi' + chr(34))}",
     ),
     # choices
     ("vertical: {missingRequests: ignore}", 'vertical.missingRequests: got "ignore", want "reject" or "zero"'),
@@ -227,7 +227,7 @@ def test_a_bad_value_is_refused_with_its_place(text: str, want: str) -> None:
         ('listeners: {ops: {address: "[::1]:1"}}', "listeners.ops.address.host", "::1"),
         ("listeners: {ops: {address: ops.example:65535}}", "listeners.ops.address.port", 65535),
         ("listeners: {ops: {tls: null}}", "listeners.ops.tls", None),
-        ("extender: {maxBodyBytes: 1}", "extender.max_body_bytes", 1),
+        ("recording: {maxBytes: 1}", "recording.max_bytes", 1),
     ],
 )
 def test_a_good_value_becomes_this(text: str, place: str, want: object) -> None:
@@ -283,7 +283,7 @@ autoscaler:
 
 def test_defaults_beyond_the_design() -> None:
     settings = Settings()
-    assert settings.extender.max_body_bytes == 64 << 20
+    assert settings.recording.max_bytes == 256 << 20
     assert settings.extender.hold_timeout == 10 * SECOND
     assert settings.extender.bind_backoff == MINUTE
     assert settings.kube.max_concurrent_writes == 16
@@ -393,6 +393,6 @@ def test_removed_keys_are_refused_with_what_replaces_them() -> None:
         *sections, key = path.split(".")
         text = json.dumps({key: 1})
         for section in reversed(sections):
-            listed = section in {"groups", "schedules"}
+            listed = section in {"groups", "nodeGroups", "schedules"}
             text = f'{{"{section}": [{text}]}}' if listed else f'{{"{section}": {text}}}'
         assert any(message.endswith(f"got a key that was removed, want {wanted}") for message in messages(text[1:-1])), path

@@ -91,12 +91,11 @@ def test_as_nodes_become_ready_others_are_asked_for() -> None:
     [
         (NodeGroupPolicy(in_cluster=30), {"a": 30}),
         (NodeGroupPolicy(in_cluster=0, in_group={GroupName("a"): 10}, in_other_groups=20), {"a": 10, "b": 20}),
-        (NodeGroupPolicy(in_cluster=0, of_provider={"cloud": 25}), {"a": 25}),
         (NodeGroupPolicy(in_cluster=0, in_other_groups=0), {"a": 40, "b": 40}),
     ],
-    ids=["cluster", "group", "provider", "no limit"],
+    ids=["cluster", "group", "no limit"],
 )
-def test_the_limits_hold_for_the_cluster_the_group_and_the_provider(policy: NodeGroupPolicy, want: dict[str, int]) -> None:
+def test_the_limits_hold_for_the_cluster_and_the_group(policy: NodeGroupPolicy, want: dict[str, int]) -> None:
     group_registry = NodeGroupRegistry(policy)
     group_registry.observe([a_group("a"), a_group("b")], {}, at(0))
     wanted = [ScaleUpInfo(group=GroupName(name), nodes=40) for name in ("a", "b")]

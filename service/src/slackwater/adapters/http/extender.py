@@ -94,6 +94,8 @@ _FIRST: Final = "bind"
 _LARGE_BYTES: Final = 64 * 1024
 #: Limit of all kept bodies together, as a multiple of the limit of one.
 _BODIES: Final = 4
+#: Enough for the whole Nodes of a cluster of 5,000.
+_MAX_BODY_BYTES: Final = 64 << 20
 
 _Found = bytes | Awaitable[bytes]
 
@@ -143,7 +145,7 @@ class Extender:
         decode_pod: Callable[[bytes], Pod],
         clock: Callable[[], Instant],
         metrics: ExtenderMetrics,
-        max_body_bytes: int,
+        max_body_bytes: int = _MAX_BODY_BYTES,
         backpressure: Backpressure | None = None,
         choice: NodeChooser | None = None,
         wait_seconds: float = 4.0,
@@ -210,7 +212,7 @@ class Extender:
         """Returns the error answer to a request whose body was left unread, such as one that is too large."""
         verb, _ = self._verbs.get(path, (_OTHER, None))
         self._metrics.observe(verb, status, 0, 0.0)
-        return _error(status, f"{message} (extender.maxBodyBytes)" if status == 413 else message)
+        return _error(status, message)
 
     # --- the pod of a request ---------------------------------------------------------------------------------------------
 

@@ -48,19 +48,13 @@ class KwokSimulation(Section):
     boot_after: Delay = Field(default=Duration(0), examples=["30s"])
     """Duration from the Node's appearance until KWOK takes it over and makes it ready; until then it is tainted as not ready.
     0s by default."""
-    boot_spread: Delay = Field(default=Duration(0), examples=["10s"])
-    """Longest random duration added to `bootAfter`, uniformly distributed. 0s by default."""
     failing: Fraction = Field(default=0.0, examples=[0.05])
     """Share of machines that end in an error instead of a Node. 0.0 by default."""
     silent: Fraction = Field(default=0.0, examples=[0.01])
     """Share of machines that run without a Node ever appearing. 0.0 by default."""
-    unready: Fraction = Field(default=0.0, examples=[0.01])
-    """Share of machines whose Node never becomes ready. 0.0 by default."""
     stock: Count | None = Field(default=None, examples=[300])
     """Machines that the cloud has; further ones fail as out of resources until others are deleted. Unset by default: no
     limit."""
-    quota: Count | None = Field(default=None, examples=[500])
-    """Size of the group above which a scale-up is refused. Unset by default: no limit."""
 
 
 class Kwok(Section):
@@ -148,9 +142,6 @@ class Creation(Section):
     default. A provider may set another duration for a group."""
     call_timeout: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration that one call to a provider may take. 30s by default."""
-    max_nodes_of_provider: Mapping[ProviderName, Count] = Field(default={}, examples=[{"clusterapi": 50}])
-    """Nodes that may be in creation at the same time, in all groups of a provider together; 0: no limit. Empty by default: only
-    the cluster's limit applies."""
     backoff: Backoff = Backoff()
     """For how long a group is not scaled up after a failure; other groups are tried instead."""
 

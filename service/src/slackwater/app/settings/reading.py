@@ -249,9 +249,13 @@ def _drop(tree: dict[str, object], steps: Steps) -> None:
     holder.pop(steps[-1], None)
 
 
-#: By the key's path without positions in lists. docs/adr/0258 has the reasons.
+#: By the key's path without positions in lists. docs/adr/0258 and docs/adr/0260 have the reasons.
 REMOVED: Final = {
     "autoscaler.planTimeout": "no such key: a plan is abandoned after 5m",
+    "autoscaler.creation.maxNodesOfProvider": "autoscaler.maxNodesInCreation, and that of each group",
+    "autoscaler.nodeGroups.kwok.bootSpread": "autoscaler.nodeGroups.kwok.appearSpread",
+    "autoscaler.nodeGroups.kwok.quota": "autoscaler.nodeGroups.kwok.stock",
+    "autoscaler.nodeGroups.kwok.unready": "autoscaler.nodeGroups.kwok.silent",
     "autoscaler.scaleDown.evictionMemory": "no such key: an evicted pod is remembered for 1m",
     "autoscaler.scaleDown.maxEmptyBulkDelete": "maxScaleDownParallelism",
     "autoscaler.scaleDown.minEvaluatedNodes": "no such key: each plan tries at least 10 nodes",
@@ -261,8 +265,10 @@ REMOVED: Final = {
     "autoscaler.slack.groups.extraCapacity.granularity": "autoscaler.slack.extraCapacity.granularity, for all slack",
     "autoscaler.slack.groups.extraCapacity.sizing": "autoscaler.slack.extraCapacity.sizing, for all slack",
     "autoscaler.slack.nodeStartTime": "no such key: 2m, until a start was observed",
+    "autoscaler.slack.shrinkDelay": "autoscaler.scaleDown.unneededTime, which holds for placeholders too",
     "autoscaler.slack.schedules.extraCapacity.granularity": "autoscaler.slack.extraCapacity.granularity, for all slack",
     "autoscaler.slack.schedules.extraCapacity.sizing": "autoscaler.slack.extraCapacity.sizing, for all slack",
+    "extender.maxBodyBytes": "no such key: a body has 64Mi at most",
     "featureGates.Steering": "extender.bind alone: false names the best node in filter, true leaves the choice to "
     "kube-scheduler",
     "kube.listPageSize": "no such key: a page of a list has 500 objects",

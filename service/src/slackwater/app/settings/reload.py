@@ -45,7 +45,6 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("extender", "httpTimeout"): "scheduler",
     ("extender", "schedulerTLS"): "scheduler",
     ("extender", "schedulerConfig"): "restart",
-    ("extender", "maxBodyBytes"): "live",
     ("extender", "holdTimeout"): "live",
     ("extender", "bindBackoff"): "live",
     ("nodes",): "live",

@@ -178,9 +178,6 @@ class Extender(Section):
     """Duration after which kube-scheduler cancels a call; Slackwater answers before it. 5s by default, kube-scheduler's own
     default. At least 1s, because a bind includes a write to the API server; at most 30s, because scheduling is serial and a
     lost call delays all pods. Written into kube-scheduler's file."""
-    max_body_bytes: SomeMemory = Field(default=Bytes(64 << 20), examples=["64Mi"])
-    """Quantity of bytes that a request body may have; a larger one is answered 413. 64Mi by default: enough for the whole Nodes
-    of a cluster of 5,000."""
     hold_timeout: Timeout = Field(default=Duration(10 * SECOND), examples=["10s"])
     """Duration for which room is held for a pod after a nomination for a sample miss, and after prioritize if `bind` is true.
     10s by default, twice `httpTimeout`: kube-scheduler does not report that it has given up on a pod."""

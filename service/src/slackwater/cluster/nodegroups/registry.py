@@ -220,20 +220,13 @@ class NodeGroupRegistry:
 
 
 class _Rooms:
-    """Counts how many more nodes may be upcoming: in the cluster, of each provider, in each group."""
+    """Counts how many more nodes may be upcoming: in the cluster, and in each group."""
 
     def __init__(self, group_status: Iterable[NodeGroupStatus], policy: NodeGroupPolicy) -> None:
         self._policy = policy
-        self._cluster = 0
-        self._providers: dict[str, int] = {}
+        self._cluster = sum(each.in_time for each in group_status)
         #: The granted nodes of each group, and the highest priority among them.
         self._granted: dict[GroupName, tuple[int, int]] = {}
-        for each in group_status:
-            self._count(each.group.provider, each.in_time)
-
-    def _count(self, provider: str, nodes: int) -> None:
-        self._cluster += nodes
-        self._providers[provider] = self._providers.get(provider, 0) + nodes
 
     def take(self, group_status: NodeGroupStatus, info: ScaleUpInfo) -> tuple[int, str | None]:
         """Decides how many of the wanted nodes may be requested, and counts these. Returns their number, and the limit that
@@ -246,18 +239,13 @@ class _Rooms:
             return 0, f"{name}: the group grows as a whole or not at all"
         if granted:
             self._granted[group.name] = (before + granted, priority)
-            self._count(group.provider, granted)
+            self._cluster += granted
         return granted, name if granted < info.nodes else None
 
     def _left(self, group_status: NodeGroupStatus, granted: int) -> list[tuple[str, int]]:
         group, policy = group_status.group, self._policy
         limits = (
             ("nodes in creation in the cluster", policy.in_cluster, self._cluster),
-            (
-                f"nodes in creation of provider {group.provider}",
-                policy.of_provider.get(group.provider, 0),
-                self._providers.get(group.provider, 0),
-            ),
             (
                 "nodes in creation in the group",
                 policy.in_group.get(group.name, policy.in_other_groups),

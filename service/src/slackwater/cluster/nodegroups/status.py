@@ -32,7 +32,7 @@ class BackoffPolicy:
 class NodeGroupPolicy:
     """Limits on the nodes that may be upcoming at the same time (0: no limit), and time-outs.
 
-    `in_group` and `of_provider` are limits by name; other groups have the limit `in_other_groups`, other providers none.
+    `in_group` are limits by name; other groups have the limit `in_other_groups`.
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
     scale-up whose call was not answered is requested again. `replace_seconds`: for how long a lost machine whose deletion fails
     is not replaced, and counts as in creation. `off`: groups that are not changed. `taints` says which taints mean that a node
@@ -42,7 +42,6 @@ class NodeGroupPolicy:
     in_cluster: int = 100
     in_group: Mapping[GroupName, int] = field(default_factory=dict)
     in_other_groups: int = 100
-    of_provider: Mapping[str, int] = field(default_factory=dict)
     provision_seconds: float = 900.0
     doubt_seconds: float = 60.0
     replace_seconds: float = 60.0

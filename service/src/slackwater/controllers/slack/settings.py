@@ -163,9 +163,6 @@ class Slack(Section):
     max_nodes: Count = Field(default=0, examples=[0, 20])
     """Nodes above their groups' minimum that may exist only for slack; 0: no limit. 0 by default: the amount of slack is limit
     enough."""
-    shrink_delay: Delay = Field(default=Duration(600 * SECOND), examples=["10m"])
-    """Duration for which there must be too many placeholders without a break before one is removed. 10m by default, as long as
-    a node has to be unneeded: if a node comes back after a failure, its placeholders are needed again."""
     keep_nodes: Delay = Field(default=Duration(3600 * SECOND), examples=["1h"])
     """Duration for which nodes that slack needed stay after pods request less, if by at most the amount of slack: a load that
     rises and falls within the slack then buys no node again and again. While pods request as much, they stay. 1h by default; 0
