@@ -11,7 +11,7 @@ import anyio
 import httpx
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.extender import Extender, ExtenderMetrics, NodeChooser
+from slackwater.adapters.http.extender import Extender, ExtenderMetrics
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
@@ -23,6 +23,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
+from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 
@@ -100,7 +101,7 @@ async def a_service(
     max_body_bytes: int = 1 << 20,
     config: DispatcherConfig | None = None,
     wait_seconds: float = 60.0,
-    choice: Callable[[StateMachine], NodeChooser] | None = None,
+    choice: Callable[[StateMachine], FilterNodeChooser] | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> AsyncIterator[Service]:
     state_machine = StateMachine(policy or installed.POLICY, seed=7)

@@ -114,7 +114,7 @@ def test_values_that_no_node_has_any_more_are_forgotten() -> None:
         node = structs.replace(NODE, labels={"zone": f"z{turn}"}, taints=(Taint("deleted-at", str(turn), "NoSchedule"),))
         facts.put(Row(1), structs.replace(node, name=NodeName(f"turn-{turn}")))
     assert len(zone.values) < 300
-    assert len(facts.taint_sets) < 300
+    assert len(facts.taints.values) < 300
     assert [zone.values[n] for n in zone.ids[:3]] == ["a", "z1999", "a"]
     assert zone.known("z7") == ABSENT
     judged = judge_taint_toleration(facts, Kind(namespace="default", requests=amounts()), EVERY)

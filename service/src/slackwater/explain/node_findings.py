@@ -83,10 +83,10 @@ def n_taints(asked: PodQuery) -> Int64:
     itself is an obstacle."""
     facts = asked.snapshot.facts
     of_set = []
-    for taints in (_untolerated(asked, taints) for taints in facts.taint_sets):
+    for taints in (_untolerated(asked, taints) for taints in facts.taints.values):
         passing = {taint.key for taint in taints if is_transient(taint.key)}
         of_set.append(len(passing - {UNSCHEDULABLE}) + sum(taint.key not in passing for taint in taints))
-    counted: Int64 = np.array(of_set, np.int64)[facts.taints[: facts.n_rows]]
+    counted: Int64 = np.array(of_set, np.int64)[facts.taints.ids[: facts.n_rows]]
     return counted
 
 
@@ -94,8 +94,8 @@ def taint_findings(asked: PodQuery, rows: Rows) -> list[Finding]:
     """One finding for each taint that the pod does not tolerate on some of the rows, the most frequent first."""
     facts = asked.snapshot.facts
     counts: Counter[str] = Counter()
-    for number, n_rows in zip(*np.unique(facts.taints[: facts.n_rows][rows], return_counts=True), strict=True):
-        for taint in _untolerated(asked, facts.taint_sets[number]):
+    for number, n_rows in zip(*np.unique(facts.taints.ids[: facts.n_rows][rows], return_counts=True), strict=True):
+        for taint in _untolerated(asked, facts.taints.values[number]):
             counts[taint_text(taint)] += int(n_rows)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [

@@ -269,7 +269,7 @@ def devices_of(asked: PodQuery, row: Row) -> tuple[str, ...]:
     if not specs:
         return ()
     allocator = Allocator.of(asked.snapshot)
-    layout = allocator.devices(asked.snapshot.facts, row, specs)
+    layout = allocator.layout(asked.snapshot.facts, row, specs)
     usage = allocator.usage(layout)
     described = (f"device {each.id}: {_why(asked.snapshot, layout, usage, at)}" for at, each in enumerate(layout.devices))
     return tuple(islice(described, MOST_OBJECTS)) or ("no device that the node can use",)

@@ -27,10 +27,10 @@ import numpy as np
 from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
 from slackwater.fit.failure import concerning
-from slackwater.fit.feasible_nodes import SPREAD, feasible
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.plugins.inter_pod_affinity import matches_all_its_terms, term_counter
 from slackwater.fit.plugins.node_resources import asked_lines
-from slackwater.fit.plugins.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.fit.plugins.pod_topology_spread import TOPOLOGY_SPREAD, hard_constraints, rows_with_labels
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.devices import ResourceClaim
 from slackwater.model.ids import Row
@@ -283,7 +283,7 @@ class _Packing:
         """Places as many pods of a batch as fit, from the front on; returns how many."""
         snapshot, numbered = self._snapshot, self._snapshot.of(kind)
         spreads = counts_itself(snapshot, numbered)
-        fits = feasible(snapshot, kind, without=(SPREAD,) if spreads else ()).feasible
+        fits = feasible(snapshot, kind, without=(TOPOLOGY_SPREAD,) if spreads else ()).feasible
         if spreads:
             fits &= rows_with_labels(snapshot, hard_constraints(numbered))
         rows = order[fits[order]]

@@ -4,7 +4,7 @@ The values of each label key become a column of small integers, built when the k
 with a few vector comparisons, and a topology domain is a value's number. Deliberately absent: anything about pods.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.resources import MOST_PODS_ON_NODE
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.snapshot.row_journal import RowJournal
-from slackwater.snapshot.value_column import ABSENT, Int32, LabelColumn, ValueColumn, grown
+from slackwater.snapshot.value_column import ABSENT, LabelColumn, ValueColumn, grown
 
 __all__ = ["ABSENT", "CPU", "EPHEMERAL_STORAGE", "FIRST_RESOURCES", "HOSTNAME", "MEMORY", "PODS", "NodeFacts"]
 
@@ -49,12 +49,12 @@ class NodeFacts:
         self.allocatable: Int64 = np.zeros((len(FIRST_RESOURCES), _FIRST_CAPACITY), np.int64)
         self.live: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
         self.cordoned: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._taints = ValueColumn[tuple[Taint, ...]](_FIRST_CAPACITY)
-        self._features = ValueColumn[tuple[str, ...]](_FIRST_CAPACITY)
+        self.taints: Final = ValueColumn[tuple[Taint, ...]](_FIRST_CAPACITY)
+        self.features: Final = ValueColumn[tuple[str, ...]](_FIRST_CAPACITY)
         self._labels: dict[str, LabelColumn] = {}
         #: The label keys and the resources that some node has, or had.
         self._label_keys: set[str] = set()
-        self._offered: set[str] = set(FIRST_RESOURCES)
+        self.offered: set[str] = set(FIRST_RESOURCES)
         #: Resources that somebody has asked for and that no node offers.
         self._wanted: set[str] = set()
         self._absent = LabelColumn(_FIRST_CAPACITY)
@@ -79,29 +79,6 @@ class NodeFacts:
             cpu, memory = self.allocatable[CPU : MEMORY + 1, : self.n_rows].max(axis=1, initial=0).tolist()
             self._largest, self._largest_is_of = (cpu, memory), key
         return self._largest
-
-    @property
-    def offered(self) -> Set[str]:
-        """The resources that some node offers, or offered."""
-        return self._offered
-
-    @property
-    def taints(self) -> Int32:
-        """Each row's index into `taint_sets`."""
-        return self._taints.ids
-
-    @property
-    def taint_sets(self) -> Sequence[tuple[Taint, ...]]:
-        return self._taints.values
-
-    @property
-    def features(self) -> Int32:
-        """Each row's index into `feature_sets`."""
-        return self._features.ids
-
-    @property
-    def feature_sets(self) -> Sequence[tuple[str, ...]]:
-        return self._features.values
 
     def add(self, nodes: Iterable[Node]) -> range:
         """Adds rows for nodes, in order. Raises ValueError for a name that already exists."""
@@ -129,7 +106,7 @@ class NodeFacts:
         self._make_room(first + count)
         rows = slice(first, first + count)
         self._write(first, template)
-        for array in (self.live, self.cordoned, self._taints.ids, self._features.ids):
+        for array in (self.live, self.cordoned, self.taints.ids, self.features.ids):
             array[rows] = array[first]
         self.allocatable[:, rows] = self.allocatable[:, first : first + 1]
         for row, name in enumerate(names, first):
@@ -167,8 +144,8 @@ class NodeFacts:
                 del self.row_of[before.name]
             self.row_of[node.name] = row
         self._write(row, node)
-        self._taints.tidy()
-        self._features.tidy()
+        self.taints.tidy()
+        self.features.tidy()
         for key, column in self._labels.items():
             column.put(row, node.labels.get(key))
         self.journal.note(row)
@@ -230,7 +207,7 @@ class NodeFacts:
         number of resources. Once a node does, the resource gets the next index."""
         if resource in self.resource:
             return self.resource[resource]
-        if resource not in self._offered:
+        if resource not in self.offered:
             self._wanted.add(resource)
             return None
         found = self._new_line(resource)
@@ -269,17 +246,17 @@ class NodeFacts:
             if line is None and name in self._wanted:
                 self._wanted.discard(name)
                 line = self._new_line(name)
-            self._offered.add(name)
+            self.offered.add(name)
             if line is not None:
                 self.allocatable[line, row] = min(amount, MOST_PODS_ON_NODE) if line == PODS else amount
         self.live[row] = True
         self.cordoned[row] = node.unschedulable
-        self._taints.write(row, node.taints)
-        self._features.write(row, node.features)
+        self.taints.write(row, node.taints)
+        self.features.write(row, node.features)
 
     def _columns(self) -> Iterator[ValueColumn[Any]]:
-        yield self._taints
-        yield self._features
+        yield self.taints
+        yield self.features
         yield from self._labels.values()
 
     def _make_room(self, n_rows: int) -> None:

@@ -15,6 +15,7 @@ from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.ports.protocols import Outcome
+from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.bodies import bind_args, filter_args, pod_json, whole_nodes_args
@@ -51,10 +52,10 @@ async def test_t1_any_case_is_accepted_and_go_case_is_emitted(case: Callable[[st
         assert await service.ask("bind", {case(key): value for key, value in bind_args(small, "m").items()}) == {"Error": ""}
 
 
-class TheSecond:
+class TheSecond(FilterNodeChooser):
     """Of those that pass, as the state machine has it: the position in the question."""
 
-    def __init__(self, state_machine: StateMachine) -> None:
+    def __init__(self, state_machine: StateMachine) -> None:  # no scoring loop, so nothing of `FilterNodeChooser`'s own
         self.state_machine = state_machine
 
     def of(self, pod: Pod, rows: Rows) -> int | None:

@@ -18,8 +18,10 @@ import anyio
 import anyio.to_thread
 import structlog
 from cryptography import x509
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+
+from slackwater.ports.histograms import counters, gauges
 
 _log = structlog.get_logger(__name__)
 
@@ -175,23 +177,22 @@ class CertificateCollector(Collector):
         self._certificates = certificates
 
     def collect(self) -> Iterator[Metric]:
-        ends = GaugeMetricFamily(
+        held = self._certificates.items()
+        yield gauges(
             "slackwater_tls_certificate_not_after_seconds",
             "When the certificate that a listener presents ends; Unix seconds.",
-            labels=["listener"],
+            "listener",
+            {name: each.not_after for name, each in held},
         )
-        stale = GaugeMetricFamily(
+        yield gauges(
             "slackwater_tls_files_refused",
             "1 while the present content of a listener's TLS files cannot be used.",
-            labels=["listener"],
+            "listener",
+            {name: int(each.problem is not None) for name, each in held},
         )
-        renewals = CounterMetricFamily(
+        yield counters(
             "slackwater_tls_renewals",
             "New contents of a listener's TLS files that were taken into use.",
-            labels=["listener"],
+            "listener",
+            {name: each.renewals for name, each in held},
         )
-        for name, held in self._certificates.items():
-            ends.add_metric([name], held.not_after)
-            stale.add_metric([name], int(held.problem is not None))
-            renewals.add_metric([name], held.renewals)
-        yield from (ends, stale, renewals)

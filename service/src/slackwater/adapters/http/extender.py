@@ -8,7 +8,7 @@ the same `Error`, overload and startup 503; none of them changes the state.
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final
 
 import numpy as np
 import structlog
@@ -20,6 +20,7 @@ from slackwater.adapters.http import extender_messages
 from slackwater.adapters.http.application import RETRY_SOON, Answer, BodyBudget, Headers, Request, RequestTerms
 from slackwater.adapters.http.node_names import RequestNodesDecoder, gated_answer
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
+from slackwater.controllers.permits.service import PermitService
 from slackwater.model.columns import Rows
 from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
@@ -28,7 +29,9 @@ from slackwater.model.reasons import Reason
 from slackwater.ports.histograms import histogram
 from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.ports.threads import in_thread
-from slackwater.runtime.dispatcher import Ticket
+from slackwater.runtime.dispatcher import Dispatcher
+from slackwater.runtime.filter_backpressure import FilterBackpressure
+from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")
@@ -100,38 +103,6 @@ _MAX_BODY_BYTES: Final = 64 << 20
 _Found = bytes | Awaitable[bytes]
 
 
-class Submitter(Protocol):
-    """Sends a granted bind to the API server, and returns a ticket with which the bind's outcome can be awaited."""
-
-    def submit(self, effect: Any) -> Ticket: ...
-
-
-class Backpressure(Protocol):
-    """Delays filter's answers while binds queue; implemented by `runtime.filter_backpressure`."""
-
-    def due(self) -> bool: ...
-
-    async def wait(self) -> None: ...
-
-
-class NodeChooser(Protocol):
-    """Chooses one node for filter's answer, as an index into `rows`; implemented by `runtime.flows.node_choice`.
-
-    None: no node was chosen, and filter judges all of them.
-    """
-
-    def of(self, pod: Pod, rows: Rows) -> int | None: ...
-
-
-class BindServing(Protocol):
-    """Waits until a granted bind may be sent to the API server; implemented by `controllers.permits.service`.
-
-    False: the bind must not be sent, since room that others gave back on the node was not persisted in time.
-    """
-
-    async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool: ...
-
-
 class Extender:
     """The application of the extender listener."""
 
@@ -139,19 +110,22 @@ class Extender:
         self,
         *,
         state_machine: StateMachine,
-        submitter: Submitter,
-        binds: BindServing,
+        submitter: Dispatcher,
+        binds: PermitService,
         readiness: Readiness,
         decode_pod: Callable[[bytes], Pod],
         clock: Callable[[], Instant],
         metrics: ExtenderMetrics,
         max_body_bytes: int = _MAX_BODY_BYTES,
-        backpressure: Backpressure | None = None,
-        choice: NodeChooser | None = None,
+        backpressure: FilterBackpressure | None = None,
+        choice: FilterNodeChooser | None = None,
         wait_seconds: float = 4.0,
         stopwatch: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`wait_seconds`: how long a request may queue; kube-scheduler's own timeout is a little longer. `stopwatch` is the
+        """`submitter` sends granted binds to the API server, `binds` says whether one may be sent yet, `backpressure` delays
+        filter's answers while binds queue, `choice` chooses one node for filter's answer.
+
+        `wait_seconds`: how long a request may queue; kube-scheduler's own timeout is a little longer. `stopwatch` is the
         clock, in seconds, that measures how long a request occupies the event loop."""
         self._state_machine = state_machine
         self._submitter = submitter
@@ -254,7 +228,7 @@ class Extender:
             return self._filtered_later(args, self._backpressure)
         return self._with_pod(args.Pod, partial(self._filtered, args))
 
-    async def _filtered_later(self, args: extender_messages.PlacingArgs, backpressure: Backpressure) -> bytes:
+    async def _filtered_later(self, args: extender_messages.PlacingArgs, backpressure: FilterBackpressure) -> bytes:
         await backpressure.wait()
         return await _finally(self._in_turn(lambda: self._with_pod(args.Pod, partial(self._filtered, args))))
 

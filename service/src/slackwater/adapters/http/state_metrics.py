@@ -4,7 +4,7 @@
 - `node_metrics`: six amounts of CPU and memory for each node, as text.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import anyio.lowlevel
@@ -16,6 +16,7 @@ from slackwater.controllers.preemption.metrics import preemption_families
 from slackwater.model.objects import Node
 from slackwater.model.pauses import ACTIVITIES
 from slackwater.model.reasons import Reason
+from slackwater.ports.histograms import counters, gauges
 from slackwater.runtime.dispatcher import DispatcherStats
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
@@ -59,6 +60,23 @@ _COUNTS = (
         "Migrations not started, because no node has room for the machine.",
     ),
 )
+_GAUGES: Final[tuple[tuple[str, str, Callable[[StateMachine], int]], ...]] = (
+    ("slackwater_nodes", "Nodes in the cluster state.", lambda it: len(it.state.nodes)),
+    ("slackwater_pods", "Pods in the cluster state, with ended ones.", lambda it: len(it.state.pods)),
+    ("slackwater_reservations", "Pods that count on a node.", lambda it: len(it.state.reservations)),
+    (
+        "slackwater_reservations_unconfirmed",
+        "Reservations that the watch has not shown yet.",
+        lambda it: it.state.reservations.unconfirmed(),
+    ),
+    ("slackwater_holds", "Holds in force now.", lambda it: len(it.state.holds)),
+    ("slackwater_vertical_pods", "Pods that grow in place and count on a node.", lambda it: len(it.state.vertical_pods)),
+    ("slackwater_permit_writes_waiting", "Permits being written now.", lambda it: it.permit_limits.writing()),
+    ("slackwater_migrations", "Migrations decided or running now.", lambda it: len(it.migrating.migrations)),
+    ("slackwater_migration_queue", "Machines that may migrate from their node.", lambda it: len(it.migrating.choice.queue)),
+    ("slackwater_denied_binds", "Denied binds whose back-off has not ended.", lambda it: len(it.state.bind_backoff)),
+)
+_REASONS: Final = [reason.label for reason in Reason]
 
 
 class StateCollector(Collector):
@@ -88,30 +106,16 @@ class StateCollector(Collector):
         event_counts = self._state_machine.state.event_counts
         for field, name, meaning in _COUNTS:
             yield CounterMetricFamily(name, meaning, value=getattr(event_counts, field))
-        failures = CounterMetricFamily(
-            "slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", labels=["by"]
-        )
-        failures.add_metric(["slackwater"], event_counts.failures - event_counts.failures_in_tree)
-        failures.add_metric(["in_tree"], event_counts.failures_in_tree)
-        yield failures
-        yield _by_reason(
-            "slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", event_counts.verdicts.tolist()
-        )
-        yield _by_reason(
-            "slackwater_bind_refusals", "Refused binds, by reason.", event_counts.bind_refusals.tolist(), without=[Reason.OK]
-        )
-        yield from self._migration_ends()
-        yield self._should_deny()
-        yield self._paused()
-        yield from preemption_families(self._state_machine.preemptions)
-        yield from choice_families(self._state_machine.chosen_nodes)
-        yield from self._gauges()
-        yield from self._dispatched()
-        yield from self._event_sources()
-        yield from self._audits()
-
-    def _migration_ends(self) -> Iterator[Metric]:
-        event_counts = self._state_machine.state.event_counts
+        by = {
+            "slackwater": event_counts.failures - event_counts.failures_in_tree,
+            "in_tree": event_counts.failures_in_tree,
+        }
+        yield counters("slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", "by", by)
+        verdicts = dict(zip(_REASONS, event_counts.verdicts.tolist(), strict=True))
+        yield counters("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", "reason", verdicts)
+        refusals = dict(zip(_REASONS, event_counts.bind_refusals.tolist(), strict=True))
+        del refusals[Reason.OK.label]
+        yield counters("slackwater_bind_refusals", "Refused binds, by reason.", "reason", refusals)
         for name, meaning, counts in (
             ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", event_counts.migrations_deleted),
             (
@@ -120,66 +124,24 @@ class StateCollector(Collector):
                 event_counts.migration_delete_fails,
             ),
         ):
-            family = CounterMetricFamily(name, meaning, labels=["phase"])
-            for phase, count in counts.items():
-                family.add_metric([phase or "unknown"], count)
-            yield family
-
-    def _paused(self) -> Metric:
-        family = GaugeMetricFamily("slackwater_paused", "1 while a person has paused the activity.", labels=["activity"])
-        for activity in ACTIVITIES:
-            family.add_metric([activity], int(activity in self._state_machine.pausing.paused))
-        return family
-
-    def _should_deny(self) -> Metric:
-        """Returns, for each node, the number of pods that others bound there without room for them.
-
-        A node's count ends with the node, so the number of series is bounded.
-        """
-        family = CounterMetricFamily(
+            yield counters(name, meaning, "phase", {phase or "unknown": count for phase, count in counts.items()})
+        # A node's count ends with the node, so the number of series is bounded.
+        yield counters(
             "slackwater_reserve_should_deny",
             "Pods that others bound to a node without room for them, by node.",
-            labels=["node"],
+            "node",
+            event_counts.over_total_on,
         )
-        for node, count in self._state_machine.state.event_counts.over_total_on.items():
-            family.add_metric([node], count)
-        return family
-
-    def _gauges(self) -> Iterator[Metric]:
-        state_machine = self._state_machine
+        paused = {activity: int(activity in self._state_machine.pausing.paused) for activity in ACTIVITIES}
+        yield gauges("slackwater_paused", "1 while a person has paused the activity.", "activity", paused)
+        yield from preemption_families(self._state_machine.preemptions)
+        yield from choice_families(self._state_machine.chosen_nodes)
         yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(self._listed()))
-        yield GaugeMetricFamily("slackwater_nodes", "Nodes in the cluster state.", value=len(state_machine.state.nodes))
-        yield GaugeMetricFamily(
-            "slackwater_pods", "Pods in the cluster state, with ended ones.", value=len(state_machine.state.pods)
-        )
-        yield GaugeMetricFamily(
-            "slackwater_reservations", "Pods that count on a node.", value=len(state_machine.state.reservations)
-        )
-        yield GaugeMetricFamily(
-            "slackwater_reservations_unconfirmed",
-            "Reservations that the watch has not shown yet.",
-            value=state_machine.state.reservations.unconfirmed(),
-        )
-        yield GaugeMetricFamily("slackwater_holds", "Holds in force now.", value=len(state_machine.state.holds))
-        yield GaugeMetricFamily(
-            "slackwater_vertical_pods",
-            "Pods that grow in place and count on a node.",
-            value=len(state_machine.state.vertical_pods),
-        )
-        yield GaugeMetricFamily(
-            "slackwater_permit_writes_waiting", "Permits being written now.", value=state_machine.permit_limits.writing()
-        )
-        yield GaugeMetricFamily(
-            "slackwater_migrations", "Migrations decided or running now.", value=len(state_machine.migrating.migrations)
-        )
-        yield GaugeMetricFamily(
-            "slackwater_migration_queue",
-            "Machines that may migrate from their node.",
-            value=len(state_machine.migrating.choice.queue),
-        )
-        yield GaugeMetricFamily(
-            "slackwater_denied_binds", "Denied binds whose back-off has not ended.", value=len(state_machine.state.bind_backoff)
-        )
+        for name, meaning, gauge in _GAUGES:
+            yield GaugeMetricFamily(name, meaning, value=gauge(self._state_machine))
+        yield from self._dispatched()
+        yield from self._event_sources()
+        yield from self._audits()
 
     def _dispatched(self) -> Iterator[Metric]:
         stats = self._writes()
@@ -193,13 +155,6 @@ class StateCollector(Collector):
         yield CounterMetricFamily(
             "slackwater_events_dropped", "Kubernetes Events that were dropped under load.", value=self._dropped_events()
         )
-
-
-def _by_reason(name: str, meaning: str, counts: list[int], *, without: Collection[Reason] = ()) -> Metric:
-    family = CounterMetricFamily(name, meaning, labels=["reason"])
-    for reason in [reason for reason in Reason if reason not in without]:
-        family.add_metric([reason.label], counts[reason])
-    return family
 
 
 #: (name, meaning, units of the column in one unit of the metric).

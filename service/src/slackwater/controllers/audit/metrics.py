@@ -5,18 +5,15 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from slackwater.controllers.audit.loop import AuditCounts
+from slackwater.ports.histograms import counters
 
 
 def audit_families(counts: AuditCounts, quarantined: int) -> Iterator[Metric]:
     """Yields the metric families at each scrape. `quarantined` is the number of nodes in quarantine now."""
-    ended = CounterMetricFamily("slackwater_audits", "Audits of the cluster state, by how they ended.", labels=["result"])
-    ended.add_metric(["done"], counts.audits)
-    ended.add_metric(["given_up"], counts.failed)
-    yield ended
-    drifts = CounterMetricFamily("slackwater_audit_differences", "Differences that audits found, by cause.", labels=["cause"])
-    for cause, count in counts.drifts.items():
-        drifts.add_metric([cause.value], count)
-    yield drifts
+    ended = {"done": counts.audits, "given_up": counts.failed}
+    yield counters("slackwater_audits", "Audits of the cluster state, by how they ended.", "result", ended)
+    drifts = {cause.value: count for cause, count in counts.drifts.items()}
+    yield counters("slackwater_audit_differences", "Differences that audits found, by cause.", "cause", drifts)
     yield GaugeMetricFamily(
         "slackwater_audit_differences_left", "Differences that the last audit found and did not repair.", value=counts.last_left
     )

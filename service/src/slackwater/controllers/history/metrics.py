@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from slackwater.model.history import Ring
+from slackwater.ports.histograms import counters, gauges
 
 
 class HistoryCollector(Collector):
@@ -16,12 +17,6 @@ class HistoryCollector(Collector):
         self._writes = writes
 
     def collect(self) -> Iterator[Metric]:
-        entries = GaugeMetricFamily("slackwater_history_entries", "Entries of the history in memory.", labels=["ring"])
-        for ring, count in self._entries().items():
-            entries.add_metric([ring], count)
-        writes = CounterMetricFamily(
-            "slackwater_history_writes", "Writes of the history's ConfigMaps, by outcome: done or failed.", labels=["outcome"]
-        )
-        for outcome, count in self._writes().items():
-            writes.add_metric([outcome], count)
-        yield from (entries, writes)
+        yield gauges("slackwater_history_entries", "Entries of the history in memory.", "ring", self._entries())
+        meaning = "Writes of the history's ConfigMaps, by outcome: done or failed."
+        yield counters("slackwater_history_writes", meaning, "outcome", self._writes())

@@ -8,6 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from slackwater.model.json_answer import JsonAnswer, written
+from slackwater.ports.histograms import counters
 
 
 class LeaderStatus(JsonAnswer, frozen=True, kw_only=True):
@@ -45,11 +46,9 @@ class LeaderCollector(Collector):
         yield CounterMetricFamily(
             "slackwater_leader_transitions", "How often the Lease was seen to name another holder.", value=status.changes
         )
-        forwards = CounterMetricFamily(
+        yield counters(
             "slackwater_agent_forwards",
             "Agents' requests to a replica that does not lead: answered by the leader, unanswered by it, or refused.",
-            labels=["outcome"],
+            "outcome",
+            self._forwards(),
         )
-        for outcome, count in self._forwards().items():
-            forwards.add_metric([outcome], count)
-        yield forwards

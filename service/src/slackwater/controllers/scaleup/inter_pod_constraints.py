@@ -28,7 +28,7 @@ from slackwater.fit.plugins.inter_pod_affinity import matches_all_its_terms, rep
 from slackwater.fit.plugins.node_accounting import lacks_request
 from slackwater.fit.plugins.pod_topology_spread import hard_constraints, spread_counter
 from slackwater.fit.plugins.volume_binding import binding_part, gets_new_volumes
-from slackwater.fit.plugins.volume_rules import volume_limits_part, volume_restrictions_part, volume_zone_part
+from slackwater.fit.plugins.volume_rules import VOLUME_ZONE, volume_limits_part, volume_restrictions_part
 from slackwater.model.columns import Rows
 from slackwater.model.pod_constraints import EVERY_ADDRESS, PodTerm
 from slackwater.model.scheduler_profile import profile_of
@@ -252,7 +252,7 @@ class AlikePods:
             rules.append((rule, counter.kinds.get(numbered.id, 0)))
         if asks.claims and not self._has_new_volumes(numbered):
             return None
-        parts = (binding_part, volume_limits_part, volume_restrictions_part, volume_zone_part) if asks.claims else ()
+        parts = (binding_part, volume_limits_part, volume_restrictions_part, VOLUME_ZONE.part) if asks.claims else ()
         volumes = tuple(part(snapshot, numbered) for part in parts)
         others = replace(asks, spread=(), affinity=(), anti_affinity=(), preferred_pods=(), spread_by_default=None, claims=())
         node = (kind.node_selector, kind.node_affinity, kind.tolerations, profile_of(snapshot.facts.profiles, kind))

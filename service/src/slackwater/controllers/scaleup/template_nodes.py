@@ -18,13 +18,14 @@ import numpy as np
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import AlikePods, InterPodConstraints, topology_keys
 from slackwater.controllers.scaleup.outcome import GroupRefusal
-from slackwater.fit.devices.extended import backed_resources
 from slackwater.fit.failure import concerning
-from slackwater.fit.feasible_nodes import AFFINITY, LEDGER, RESOURCES, SPREAD, feasible
-from slackwater.fit.plugins import Refusal
-from slackwater.fit.plugins.node_accounting import lacks_request
-from slackwater.fit.plugins.node_resources import ignored_lines, lacking_everywhere
-from slackwater.fit.plugins.pod_topology_spread import hard_constraints, rows_with_labels
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.plugins import Predicate, Refusal
+from slackwater.fit.plugins.dynamic_resources import backed_resources
+from slackwater.fit.plugins.inter_pod_affinity import POD_AFFINITY
+from slackwater.fit.plugins.node_accounting import LEDGER, lacks_request
+from slackwater.fit.plugins.node_resources import RESOURCES_FIT, ignored_lines, lacking_everywhere
+from slackwater.fit.plugins.pod_topology_spread import TOPOLOGY_SPREAD, hard_constraints, rows_with_labels
 from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import NodeName, Row
@@ -95,7 +96,7 @@ class TemplateNodes:
             return self._codes(numbered, rows)
         asks = _of_the_node(numbered), profile_of(self.snapshot.facts.profiles, numbered.kind)
         if asks not in known:
-            known[asks] = self._codes(numbered, rows, without=(AFFINITY, SPREAD, RESOURCES, LEDGER))
+            known[asks] = self._codes(numbered, rows, without=(POD_AFFINITY, TOPOLOGY_SPREAD, RESOURCES_FIT, LEDGER))
         # RESOURCES_SHORT where the other rules accept the node and a pod of the group needs more than `empty`.
         codes, short = known[asks], np.full(len(self.groups), bool(lacking_everywhere(self.snapshot, numbered)))
         for line, amount in self.amounts(kind):
@@ -103,7 +104,7 @@ class TemplateNodes:
         short &= codes == _OK
         return np.where(short, _SHORT, codes) if short.any() else codes
 
-    def _codes(self, kind: NumberedGroup, rows: range, *, without: Sequence[str] = (SPREAD,)) -> Codes:
+    def _codes(self, kind: NumberedGroup, rows: range, *, without: Sequence[Predicate] = (TOPOLOGY_SPREAD,)) -> Codes:
         """The verdicts on the template nodes; shape (groups,).
 
         The verdict of a topology spread may change with every pod, and the template node of one group affects those of others.
@@ -295,7 +296,7 @@ class RefusalSearch:
         """The refusals by the template nodes, which are all in the snapshot. If pods of the group are spread, only those by
         rules that no other node affects."""
         spreads, codes = self._of.spreads(kind), self._of.codes[kind]
-        verdicts = feasible(self._snapshot, kind, without=(SPREAD,) if spreads else ())
+        verdicts = feasible(self._snapshot, kind, without=(TOPOLOGY_SPREAD,) if spreads else ())
         short = self._short(kind)
         found: dict[int, GroupRefusal] = {}
         alike: dict[tuple[int, int, str], GroupRefusal] = {}

@@ -10,12 +10,13 @@ their devices have the same properties for the claims and the same devices are i
 from collections.abc import Sequence
 from typing import Self
 
-from slackwater.fit.devices.board import Board, Layout, SearchRules, Usage, lay_out
+from slackwater.fit.devices.board import Board, Layout, Usage, lay_out, rules_of
 from slackwater.fit.devices.pools import NodePools, PoolDevice, pools_of
 from slackwater.fit.devices.search import PickedDevice, Unallocatable, search
 from slackwater.fit.devices.selectors import Selectors
 from slackwater.model.devices import AllocatedDevice, Allocation, ClaimSpec, NodeChoice
 from slackwater.model.ids import Row
+from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -72,12 +73,12 @@ class Allocator:
 
     def on(self, facts: NodeFacts, row: Row, specs: Specs) -> tuple[PickedDevice, ...] | Unallocatable:
         """The devices that claims with these specs would get on a row, or why they would get none."""
-        return self._search(self._layout(facts, row, specs))
+        return self._search(self.layout(facts, row, specs))
 
     def allocations(self, facts: NodeFacts, row: Row, specs: Specs) -> list[Allocation] | Unallocatable:
         """The allocation of each claim on a row, with the devices' names and the nodes that can use them; or why there are
         none."""
-        layout = self._layout(facts, row, specs)
+        layout = self.layout(facts, row, specs)
         found = self._search(layout)
         if isinstance(found, Unallocatable):
             return found
@@ -85,10 +86,6 @@ class Allocator:
             self._allocation(spec, at, [pick for pick in found if pick.claim == at], layout, facts.nodes[row].name)
             for at, spec in enumerate(specs)
         ]
-
-    def devices(self, facts: NodeFacts, row: Row, specs: Specs) -> Layout:
-        """The devices of a row's node, with what the claims ask of each, for explanations."""
-        return self._layout(facts, row, specs)
 
     def usage(self, layout: Layout) -> Usage:
         """Which of a layout's devices, capacities and counters are in use."""
@@ -103,7 +100,7 @@ class Allocator:
 
     def _usage(self, layout: Layout) -> Usage:
         in_use, shares, ids = self._table.in_use, self._table.consumed, layout.ids
-        if layout.board.rules.every_share:
+        if Rule.SHARES_WITHOUT_AMOUNT in layout.board.rules:
             shares = {device: shares.get(device, {}) for device in (*shares, *self._table.shares)}
         none_shared: tuple[None, ...] = (None,) * len(ids)
         return Usage(
@@ -130,7 +127,8 @@ class Allocator:
                     left[line] -= amount
         return tuple(left)
 
-    def _layout(self, facts: NodeFacts, row: Row, specs: Specs) -> Layout:
+    def layout(self, facts: NodeFacts, row: Row, specs: Specs) -> Layout:
+        """The devices of a row's node, with what the claims ask of each."""
         pools = pools_of(self._table, facts, row)
         known = self._layouts.get((specs, id(pools)))
         if known is None:
@@ -143,7 +141,7 @@ class Allocator:
                 self._table.objects.classes,
                 self._selectors,
                 self._boards,
-                rules=SearchRules.of(facts.kubernetes),
+                rules=rules_of(facts.kubernetes),
             )
             known = self._layouts[specs, id(pools)] = (pools, layout)
         return known[1]

@@ -7,6 +7,7 @@ equal boards, and one search answers for all of them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from slackwater.fit.devices.capacity import AmountError, Consumption, consumption
@@ -19,7 +20,6 @@ from slackwater.model.devices import (
     DeviceAsk,
     DeviceClass,
     DeviceId,
-    DeviceRequest,
     DeviceTaint,
     DeviceToleration,
     Version,
@@ -98,50 +98,10 @@ class PoolBoard(NamedTuple):
     shares: int
 
 
-class SearchRules(NamedTuple):
-    """The rules of the search that differ between versions of Kubernetes.
-
-    - `distinct`: `distinctAttribute` constraints are known.
-    - `fails_at_invalid_pool`: an invalid pool makes the pod's scheduling fail.
-    - `any_effect`: a taint keeps its device from a request whatever the effect is, `None` too.
-    - `all_by_capacity`: a request for all devices includes devices whose capacity is in use.
-    - `thousandths`: requested capacity is rounded to thousandths.
-    - `in_range`: a requested amount that kube-scheduler cannot compute with makes the pod's scheduling fail.
-    - `counters_by_name`: pools of one name draw from the counters of the first of them that is tried, whatever their drivers.
-    - `every_share`: a device that requests share counts as shared even if they consume none of its capacity.
-    - `shared_once`: a request gets each device once, also one that allows several allocations.
-    - `distinct_from_all`: a distinct value must differ from those of all devices of the claim, not only from the latest of each
-      request.
-    """
-
-    distinct: bool
-    fails_at_invalid_pool: bool
-    any_effect: bool
-    all_by_capacity: bool
-    thousandths: bool
-    in_range: bool
-    counters_by_name: bool
-    every_share: bool
-    shared_once: bool
-    distinct_from_all: bool
-
-    @classmethod
-    def of(cls, kubernetes: KubernetesVersion) -> "SearchRules":
-        return cls(
-            # In 1.34 both the API server and the allocator forget to look at the gate.
-            distinct=kubernetes.follows(Rule.CONSUMABLE_CAPACITY) or not kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED),
-            fails_at_invalid_pool=not kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED),
-            any_effect=not kubernetes.follows(Rule.ONLY_KNOWN_EFFECTS),
-            all_by_capacity=kubernetes.follows(Rule.ALL_BY_CAPACITY),
-            thousandths=kubernetes.follows(Rule.FRACTIONAL_CAPACITY),
-            in_range=kubernetes.follows(Rule.AMOUNTS_IN_RANGE),
-            # 1.34 keeps counters by slice.
-            counters_by_name=kubernetes.follows(Rule.INCOMPLETE_POOLS_UNUSED)
-            and not kubernetes.follows(Rule.COUNTERS_BY_DRIVER),
-            every_share=kubernetes.follows(Rule.SHARES_WITHOUT_AMOUNT),
-            shared_once=kubernetes.follows(Rule.SHARED_ONCE),
-            distinct_from_all=kubernetes.follows(Rule.DISTINCT_FROM_ALL),
-        )
+@lru_cache(maxsize=8)
+def rules_of(kubernetes: KubernetesVersion) -> frozenset[Rule]:
+    """The rules that a version of Kubernetes follows."""
+    return frozenset(rule for rule in Rule if kubernetes.follows(rule))
 
 
 class Board(NamedTuple):
@@ -150,7 +110,7 @@ class Board(NamedTuple):
     claims: tuple[ClaimBoard, ...]
     devices: tuple[DeviceBoard, ...]
     pools: tuple[PoolBoard, ...]
-    rules: SearchRules = SearchRules.of(DEFAULT_VERSION)
+    rules: frozenset[Rule] = rules_of(DEFAULT_VERSION)
 
 
 class Usage(NamedTuple):
@@ -186,7 +146,7 @@ def lay_out(
     selectors: Selectors,
     known: dict[Board, int],
     *,
-    rules: SearchRules,
+    rules: frozenset[Rule],
 ) -> Layout:
     """Computes the layout of a node's pools for some claims. `known` has the numbers of all boards so far; a new board is added
     to it."""
@@ -217,12 +177,14 @@ def lay_out(
     )
 
 
-def _counter_lines(nodes: NodePools, rules: SearchRules) -> list[tuple[int, dict[tuple[str, str], int]]]:
+def _counter_lines(nodes: NodePools, rules: frozenset[Rule]) -> list[tuple[int, dict[tuple[str, str], int]]]:
     """For each pool the first pool that shares its counters, and the indexes of these counters by their names."""
     known: dict[object, tuple[int, dict[tuple[str, str], int]]] = {}
     found = []
+    # Pools of one name draw from the counters of the first of them that is tried; 1.34 keeps counters by slice.
+    by_name = Rule.INCOMPLETE_POOLS_UNUSED in rules and Rule.COUNTERS_BY_DRIVER not in rules
     for at, pool in enumerate(nodes.pools):
-        first, lines = known.setdefault(pool.id[1] if rules.counters_by_name else pool.id, (at, {}))
+        first, lines = known.setdefault(pool.id[1] if by_name else pool.id, (at, {}))
         for each in pool.counters:
             for name, _ in each.counters:
                 lines.setdefault((each.name, name), len(lines))
@@ -239,7 +201,7 @@ class _View:
     share one computation."""
 
     def __init__(
-        self, devices: Sequence[PoolDevice], classes: Mapping[str, DeviceClass], selectors: Selectors, rules: SearchRules
+        self, devices: Sequence[PoolDevice], classes: Mapping[str, DeviceClass], selectors: Selectors, rules: frozenset[Rule]
     ) -> None:
         self.devices = devices
         self._classes = classes
@@ -253,10 +215,6 @@ class _View:
         if found is None:
             found = self._known[key] = self._board(ask)
         return found._replace(name=ask.name, wanted=ask.count, admin=ask.admin)
-
-    def _tolerated(self, taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...]) -> bool:
-        preventing = (taint for taint in taints if self._rules.any_effect or taint.effect in _PREVENTING)
-        return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in preventing)
 
     def _board(self, ask: DeviceAsk) -> AskBoard:
         classes, selectors, devices = self._classes, self._selectors, self.devices
@@ -272,29 +230,32 @@ class _View:
                     for known, more in zip(selectable, consumes, strict=True)
                 ]
             ),
-            tolerated=tuple([self._tolerated(each.device.taints, ask.tolerations) for each in devices]),
+            tolerated=tuple([_all_tolerated(each.device.taints, ask.tolerations, self._rules) for each in devices]),
             consumes=tuple([None if isinstance(more, DeviceError) else more for more in consumes]),
         )
 
     def _consumption(self, ask: DeviceAsk, device: Device) -> Consumption | DeviceError | None:
         try:
-            return consumption(device, ask.consumes, thousandths=self._rules.thousandths, in_range=self._rules.in_range)
+            return consumption(
+                device,
+                ask.consumes,
+                thousandths=Rule.FRACTIONAL_CAPACITY in self._rules,
+                in_range=Rule.AMOUNTS_IN_RANGE in self._rules,
+            )
         except AmountError as err:
             return DeviceError(str(err))
 
 
 def _claim(claim: ClaimSpec, view: _View) -> ClaimBoard:
     return ClaimBoard(
-        requests=tuple(_request(request, view) for request in claim.requests),
+        requests=tuple(
+            RequestBoard(request.name, request.alternatives, tuple(map(view.of, request.asks))) for request in claim.requests
+        ),
         constraints=tuple(
             ConstraintBoard(each.distinct, frozenset(each.requests), _values(each.attribute, view.devices))
             for each in claim.constraints
         ),
     )
-
-
-def _request(request: DeviceRequest, view: _View) -> RequestBoard:
-    return RequestBoard(request.name, request.alternatives, tuple(map(view.of, request.asks)))
 
 
 def _selectable(
@@ -310,6 +271,11 @@ def _selectable(
     except UnsupportedSelector as err:
         return DeviceError(str(err), supported=False)
     return accepted and each.reached
+
+
+def _all_tolerated(taints: tuple[DeviceTaint, ...], tolerations: tuple[DeviceToleration, ...], rules: frozenset[Rule]) -> bool:
+    preventing = (taint for taint in taints if taint.effect in _PREVENTING or Rule.ONLY_KNOWN_EFFECTS not in rules)
+    return all(any(_tolerates(toleration, taint) for toleration in tolerations) for taint in preventing)
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:

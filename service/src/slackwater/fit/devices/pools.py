@@ -15,8 +15,7 @@ from slackwater.model.devices import CounterSet, Device, DeviceId, NodeChoice, R
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.objects import Node
-from slackwater.snapshot.device_table import DeviceTable, PoolId
-from slackwater.snapshot.device_taints import RuleTaints
+from slackwater.snapshot.device_table import DeviceTable, PoolId, RuleTaints
 from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.node_selector import rows_of_terms
 

@@ -14,6 +14,7 @@ from slackwater.fit.devices.board import ALLOCATED_FROM, AskBoard, Board, ClaimB
 from slackwater.fit.devices.capacity import Consumption
 from slackwater.fit.devices.unsatisfiable import is_hopeless, may_fail
 from slackwater.model.devices import MOST_RESULTS
+from slackwater.model.kubernetes_rules import Rule
 
 #: Steps of one search; each tries one device, or goes on to the next request.
 _MOST_STEPS: Final = 100_000
@@ -112,7 +113,7 @@ class _Search:
         #: What is left of counters, by the first pool that shares them (`PoolBoard.shares`).
         self._counters: dict[int, list[int]] = {}
         self._constraints = [
-            [_Constrained(of_all=board.rules.distinct_from_all) for _ in claim.constraints] for claim in board.claims
+            [_Constrained(of_all=Rule.DISTINCT_FROM_ALL in board.rules) for _ in claim.constraints] for claim in board.claims
         ]
         self._every: dict[tuple[int, int, int], list[int]] = {}
         #: For each pick, whether it took counters of its pool.
@@ -121,8 +122,11 @@ class _Search:
         self._failed: set[tuple[object, ...]] | None = None if most_steps == _FEW_STEPS else set()
 
     def run(self) -> tuple[PickedDevice, ...] | Unallocatable:
-        for at, claim in enumerate(self._board.claims):
-            if any(constraint.distinct for constraint in claim.constraints) and not self._board.rules.distinct:
+        board, rules = self._board, self._board.rules
+        # In 1.34 both the API server and the allocator forget to look at the gate.
+        knows_distinct = Rule.CONSUMABLE_CAPACITY in rules or Rule.INCOMPLETE_POOLS_UNUSED not in rules
+        for at, claim in enumerate(board.claims):
+            if any(constraint.distinct for constraint in claim.constraints) and not knows_distinct:
                 raise _End(Failure.FAILED, "empty constraint (distinctAttribute needs the gate DRAConsumableCapacity)")
             least = sum(
                 min(self._need(at, number, which, ask) for which, ask in enumerate(request.asks))
@@ -132,12 +136,12 @@ class _Search:
                 raise _End(Failure.FAILED, f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}")
         if self._depth() > _MOST_DEEP:
             raise _End(Failure.UNSUPPORTED, "one pod asks for more devices than are searched")
-        if not is_hopeless(self._board, self._usage) and self._claim_request(0, 0) is _Found.YES:
+        if not is_hopeless(board, self._usage) and self._claim_request(0, 0) is _Found.YES:
             return tuple(self._picks)
-        if any(pool.state == "invalid" for pool in self._board.pools):
-            if self._board.rules.fails_at_invalid_pool:
-                return Unallocatable(Failure.FAILED, "a resource pool is invalid")
-            return Unallocatable(Failure.INVALID_POOL)
+        if any(pool.state == "invalid" for pool in board.pools):
+            if Rule.INCOMPLETE_POOLS_UNUSED in rules:
+                return Unallocatable(Failure.INVALID_POOL)
+            return Unallocatable(Failure.FAILED, "a resource pool is invalid")
         return Unallocatable(Failure.NONE_FITS)
 
     def _depth(self) -> int:
@@ -198,10 +202,11 @@ class _Search:
         if ask.wanted is None:
             pick = PickedDevice(claim, request, which, self._every[claim, request, which][nth])
             return self._with(pick, ask, nth, 0, must=True) or _Found.NO
+        several_times = Rule.SHARED_ONCE not in self._board.rules
         for at in range(start, len(self._board.devices)):
             if not self._is_candidate(claim, ask, at):
                 continue
-            again = self._board.devices[at].shareable and not self._board.rules.shared_once
+            again = self._board.devices[at].shareable and several_times
             found = self._with(PickedDevice(claim, request, which, at), ask, nth, at if again else at + 1, must=False)
             if found is _Found.YES or found is _Found.TOO_MANY:
                 return found
@@ -257,7 +262,7 @@ class _Search:
 
     def _is_among_all(self, ask: AskBoard, at: int) -> bool:
         """Whether an ask for all devices includes the device, judged by the device's capacity."""
-        if self._board.rules.all_by_capacity:
+        if Rule.ALL_BY_CAPACITY in self._board.rules:
             return ask.consumes[at] is not None
         return self._has_room(ask, at)
 

@@ -5,6 +5,7 @@ Boards on which the search may end in an error are not judged here, since the er
 """
 
 from slackwater.fit.devices.board import ALLOCATED_FROM, AskBoard, Board, ClaimBoard, DeviceError, Usage
+from slackwater.model.kubernetes_rules import Rule
 
 
 def is_hopeless(board: Board, usage: Usage) -> bool:
@@ -51,5 +52,5 @@ def _suiting(board: Board, usage: Usage, ask: AskBoard) -> list[int]:
 def _suffices(board: Board, ask: AskBoard, devices: list[int]) -> bool:
     """Whether these devices may be enough. For an ask for all devices one is enough here: only the search knows how many there
     are. So it is where a request may get a shared device several times."""
-    again = not board.rules.shared_once and any(board.devices[at].shareable for at in devices)
+    again = Rule.SHARED_ONCE not in board.rules and any(board.devices[at].shareable for at in devices)
     return len(devices) >= (1 if ask.wanted is None or again else ask.wanted)

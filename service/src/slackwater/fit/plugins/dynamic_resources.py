@@ -3,26 +3,28 @@
 The score prefers nodes where claims get the earlier ones of their alternatives (`firstAvailable`).
 
 Allocated claims: the node must be among those that can use the devices. Other claims: the allocator must find devices on the
-node (`fit.devices`). On nodes that do not offer the extended resources that a DeviceClass backs, the pod has one more claim for
-these.
+node (`fit.devices`).
+
+Extended resources that a DeviceClass backs: on a node that offers the resource itself (by a device plug-in) nothing is claimed.
+On other nodes the pod has one more claim, with a request for each container's request. Containers that end before the main
+containers start share devices with each other and with later containers.
 
 If kube-scheduler fails to judge one node (a selector reads an attribute that a device lacks), it ends the whole scheduling
 cycle of the pod. So the code DEVICES_FAILED on one row concerns all rows (`fit.feasible_nodes`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from slackwater.fit.devices.allocator import Allocator, Specs
-from slackwater.fit.devices.extended import backed_resources, extended_spec
 from slackwater.fit.devices.search import Failure, Unallocatable
-from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins import Predicate, Refusal
 from slackwater.fit.scoring import by_the_highest
 from slackwater.model.columns import Codes, Int64, Rows
-from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, ResourceClaim
+from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, DeviceAsk, DeviceRequest, ResourceClaim
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.pod_constraints import ClaimUse, ContainerDevices, NodeSelectorTerm
@@ -30,6 +32,7 @@ from slackwater.model.reasons import Reason
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.equivalence_groups import NumberedGroup
+from slackwater.snapshot.node_facts import NodeFacts
 from slackwater.snapshot.node_selector import rows_of_terms
 from slackwater.snapshot.row_journal import Selection
 
@@ -141,11 +144,6 @@ def dynamic_resources_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _A
     )
 
 
-def dynamic_resources_stamp(snapshot: ClusterSnapshot, _kind: NumberedGroup) -> tuple[int, ...]:
-    """A version that changes whenever a device that several nodes can use is allocated or released."""
-    return (snapshot.devices.version,)
-
-
 def _specs(snapshot: ClusterSnapshot, claims: list[ResourceClaim]) -> Specs:
     allocator = Allocator.of(snapshot)
     return tuple(allocator.number(claim.spec) for claim in claims if claim.allocation is None)
@@ -237,3 +235,62 @@ def _score_claim(spec: ClaimSpec, allocation: Allocation) -> int:
         for at, ask in enumerate(request.asks)
         if f"{request.name}/{ask.name}" in given
     )
+
+
+def backed_resources(table: DeviceTable, asked: Sequence[ContainerDevices]) -> tuple[str, ...]:
+    """The requested extended resources that some DeviceClass backs, sorted."""
+    if not asked:
+        return ()
+    return tuple(sorted({each.resource for each in asked if table.class_of(each.resource) is not None}))
+
+
+def extended_spec(table: DeviceTable, asked: Sequence[ContainerDevices], facts: NodeFacts, row: Row) -> ClaimSpec | None:
+    """The spec of the claim that kube-scheduler would make for the pod's extended resources on the row's node. None if the node
+    offers all of them itself, so that no claim is needed."""
+    backed = ((name, facts.resource.get(name)) for name in backed_resources(table, asked))
+    missing = tuple(name for name, line in backed if line is None or facts.allocatable[line, row] <= 0)
+    if not missing:
+        return None
+    specs: dict[object, ClaimSpec] = table.kept.setdefault("extended", {})
+    key = (tuple(asked), missing)
+    if key not in specs:
+        specs[key] = _spec(table, asked, missing)
+    return specs[key]
+
+
+def _spec(table: DeviceTable, asked: Sequence[ContainerDevices], missing: Sequence[str]) -> ClaimSpec:
+    requests: list[DeviceRequest] = []
+    for resource in missing:
+        found = table.class_of(resource)
+        assert found is not None
+        requests.extend(_requests([each for each in asked if each.resource == resource], found.name))
+    return ClaimSpec(requests=tuple(sorted(requests, key=lambda request: request.name)))
+
+
+def _requests(asked: Sequence[ContainerDevices], class_name: str) -> list[DeviceRequest]:
+    """The claim's requests for one resource: one for each container that keeps running, and one for the most that init
+    containers need beyond those."""
+    lasting = [each for each in asked if not each.ends]
+    found = [_request(each, each.amount, class_name) for each in lasting]
+    most: tuple[int, ContainerDevices] | None = None
+    for each in asked:
+        if each.ends:
+            more = each.amount - sum(other.amount for other in lasting if other.container >= each.container)
+            if more > 0 and (most is None or more > most[0]):
+                most = (more, each)
+    return found if most is None else [_request(most[1], most[0], class_name), *found]
+
+
+def _request(each: ContainerDevices, count: int, class_name: str) -> DeviceRequest:
+    name = f"container-{each.container}-request-{each.place}"
+    return DeviceRequest(name=name, asks=(DeviceAsk(name=name, class_name=class_name, count=count),))
+
+
+DEVICES: Final = Predicate(
+    name="DynamicResources",
+    part=dynamic_resources_part,
+    judge=judge_dynamic_resources,
+    reads="room",
+    stamp=lambda snapshot, _: (snapshot.devices.version,),  # a device that several nodes can use was allocated or released
+    refuse=refuse_dynamic_resources,
+)

@@ -9,11 +9,13 @@ Its score prefers nodes near pods that the pod prefers, or that prefer the pod, 
 required affinity term of an existing pod counts as a preference of weight 1, unless the profile says otherwise.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from slackwater.fit.plugins import Predicate
 from slackwater.fit.scoring import HIGHEST
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.pod_constraints import PodTerm
@@ -153,3 +155,13 @@ def score_inter_pod_affinity(
 def _by_row(snapshot: ClusterSnapshot, topology_key: str, counter: Counter, rows: Rows) -> Int64:
     sums: Int64 = np.append(pods_by_value(snapshot, topology_key, counter), 0)
     return sums[snapshot.facts.label(topology_key).ids[rows]]
+
+
+def _part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
+    asks = kind.asks.affinity or kind.asks.anti_affinity
+    return kind.id if asks or repelling_counters(snapshot, kind) else None
+
+
+POD_AFFINITY: Final = Predicate(
+    name="InterPodAffinity", part=_part, judge=judge_inter_pod_affinity, reads="anywhere", stamp=affinity_stamp
+)

@@ -1,14 +1,18 @@
 """Our own accounting as a predicate, for many rows at once: whether a pod fits into Total beside what is Reserved and held."""
 
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
 
+from slackwater.fit.plugins import Predicate
 from slackwater.model.columns import Codes, Int64, NodeColumns, Rows
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU, MEMORY, Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import NumberedGroup
+from slackwater.snapshot.row_journal import Selection
 
 #: The reason for each level of shortage: none, the room exists but is held, the node is full now, the pod is larger than the
 #: node.
@@ -77,3 +81,20 @@ def _levels(want: int, total: Int64, free: Int64, held: Int64) -> Codes:
         levels += free < want
         levels += total < want
     return levels
+
+
+def _part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
+    if snapshot.ledger is None:
+        return None
+    return kind.kind.requests, lacks_request(snapshot, kind.kind), snapshot.yielding is not None and not kind.kind.preempts
+
+
+def _judge(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
+    if lacks_request(snapshot, kind.kind):
+        return np.full(len(np.arange(snapshot.n_rows)[rows]), Reason.MISSING_REQUEST, np.uint8)
+    ledger = snapshot.ledger_against(kind.kind)
+    assert ledger is not None
+    return judge_ledger(kind.kind.requests, ledger, np.arange(snapshot.n_rows)[rows])
+
+
+LEDGER: Final = Predicate(name="Ledger", part=_part, judge=_judge, reads="room")

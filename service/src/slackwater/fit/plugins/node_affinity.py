@@ -3,10 +3,15 @@
 The score prefers nodes that match preferred node selector terms, by weight.
 """
 
+from collections.abc import Hashable
+from typing import Final
+
 import numpy as np
 
+from slackwater.fit.plugins import Predicate, Refusal
 from slackwater.fit.scoring import by_the_highest
 from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.ids import NodeName
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason
 from slackwater.model.scheduler_profile import profile_of
@@ -64,3 +69,35 @@ def score_node_affinity(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Ro
     for weighted in kind.asks.preferred_nodes:
         raw += weighted.weight * rows_of_term(snapshot.facts, weighted.term, rows)
     return by_the_highest(raw)
+
+
+def _part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
+    part = kind.kind.node_selector, kind.kind.node_affinity, profile_of(snapshot.facts.profiles, kind.kind).added_affinity
+    return None if part == ((), None, None) else part
+
+
+def _refuse(_snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
+    conflict = kind.kind.node_affinity is not None and names_asked(kind.kind) == frozenset()
+    return Refusal(Reason.AFFINITY_CONFLICT, Reason.AFFINITY_CONFLICT.text) if conflict else None
+
+
+def _judge_left_out(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
+    """Rejects nodes that the affinity does not list, if it lists nodes by name: kube-scheduler looks at no others."""
+    row_of = snapshot.facts.row_of
+    named = [row_of[NodeName(name)] for name in names_asked(kind.kind) or () if NodeName(name) in row_of]
+    return coded(~np.isin(np.arange(snapshot.n_rows)[rows], named), Reason.NODE_LEFT_OUT)
+
+
+NODE_AFFINITY: Final = Predicate(
+    name="NodeAffinity",
+    part=_part,
+    judge=lambda snapshot, kind, rows: judge_node_affinity(snapshot.facts, kind.kind, rows),
+    reads="facts",
+    refuse=_refuse,
+)
+LEFT_OUT: Final = Predicate(
+    name="LeftOut",
+    part=lambda _, kind: kind.kind.node_affinity if names_asked(kind.kind) else None,
+    judge=_judge_left_out,
+    reads="facts",
+)

@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from slackwater.fit.plugins import Predicate
 from slackwater.fit.scoring import HIGHEST, Arithmetic, Pair, Room, Value
 from slackwater.model.columns import Codes, Int64
 from slackwater.model.ids import Row
@@ -174,3 +175,16 @@ def _evenness(used: Pair, capacity: Pair, of: Arithmetic) -> Value:
     memory = of.smaller(used[MEMORY] / of.larger(capacity[MEMORY], 1), 1.0)
     deviation = of.where((capacity[CPU] > 0) & (capacity[MEMORY] > 0), abs((cpu - memory) / 2), 0.0)
     return of.whole((1 - deviation) * float(HIGHEST))
+
+
+RESOURCES_FIT: Final = Predicate(
+    name="NodeResourcesFit",
+    part=lambda snapshot, kind: (
+        kind.kind.requests,
+        kind.asks.scalars,
+        ignored(snapshot, kind),
+        snapshot.yielding is not None and not kind.kind.preempts,
+    ),
+    judge=judge_node_resources_fit,
+    reads="room",
+)

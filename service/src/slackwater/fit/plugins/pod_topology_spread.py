@@ -18,6 +18,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.fit.plugins import Predicate
 from slackwater.fit.plugins.node_affinity import matching_rows
 from slackwater.fit.plugins.taint_toleration import repelled
 from slackwater.fit.scoring import HIGHEST
@@ -85,7 +86,7 @@ class CountingRows:
         if constraint.honor_affinity and (kind.node_selector or kind.node_affinity is not None):
             counting = counting & matching_rows(facts, kind, every)
         if constraint.honor_taints:
-            counting = counting & ~repelled(facts, kind)[facts.taints[every]]
+            counting = counting & ~repelled(facts, kind)[facts.taints.ids[every]]
         return counting
 
 
@@ -197,3 +198,12 @@ def _normalized(raw: Int64, labelled: Mask) -> Int64:
     if highest == 0:
         return np.where(labelled, HIGHEST, 0)
     return np.where(labelled, HIGHEST * (highest + lowest - raw) // highest, 0)
+
+
+TOPOLOGY_SPREAD: Final = Predicate(
+    name="PodTopologySpread",
+    part=lambda _, kind: kind.id if hard_constraints(kind) else None,
+    judge=judge_pod_topology_spread,
+    reads="anywhere",
+    stamp=spread_stamp,
+)

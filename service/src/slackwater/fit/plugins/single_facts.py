@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.fit.plugins import Predicate
 from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.fit.scoring import HIGHEST
 from slackwater.model.columns import Codes, Int64, Mask, Rows
@@ -69,8 +70,8 @@ def features_text(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> s
 
 def judge_node_declared_features(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     facts, needed = snapshot.facts, declared_features_part(snapshot, kind) or frozenset()
-    lacking = np.array([not needed.issubset(declared) for declared in facts.feature_sets], np.bool_)
-    return coded(lacking[facts.features[: facts.n_rows][rows]], Reason.NODE_FEATURES)
+    lacking = np.array([not needed.issubset(declared) for declared in facts.features.values], np.bool_)
+    return coded(lacking[facts.features.ids[: facts.n_rows][rows]], Reason.NODE_FEATURES)
 
 
 _MIB: Final = 1024 * 1024
@@ -109,3 +110,18 @@ def score_image_locality(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: R
 def _full_name(image: str) -> str:
     """The image's name, with the tag `latest` where it has neither tag nor digest."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+
+
+NODE_NAME: Final = Predicate(name="NodeName", part=lambda _, kind: kind.asks.node_name, judge=judge_node_name, reads="facts")
+NODE_UNSCHEDULABLE: Final = Predicate(
+    name="NodeUnschedulable",
+    part=lambda _, kind: kind.kind.tolerations,
+    judge=lambda snapshot, kind, rows: judge_node_unschedulable(snapshot.facts, kind.kind, rows),
+    reads="facts",
+)
+NODE_PORTS: Final = Predicate(
+    name="NodePorts", part=lambda _, kind: kind.asks.host_ports or None, judge=judge_node_ports, reads="room"
+)
+NODE_DECLARED_FEATURES: Final = Predicate(
+    name="NodeDeclaredFeatures", part=declared_features_part, judge=judge_node_declared_features, reads="facts"
+)

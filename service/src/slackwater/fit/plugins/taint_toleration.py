@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.fit.plugins import Predicate
 from slackwater.fit.scoring import HIGHEST, by_the_highest
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.kubernetes_rules import Rule
@@ -28,13 +29,13 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 def judge_taint_toleration(facts: NodeFacts, kind: Kind, rows: Selection) -> Codes:
-    return coded(repelled(facts, kind)[facts.taints[: facts.n_rows][rows]], Reason.TAINT_NOT_TOLERATED)
+    return coded(repelled(facts, kind)[facts.taints.ids[: facts.n_rows][rows]], Reason.TAINT_NOT_TOLERATED)
 
 
 def repelled(facts: NodeFacts, kind: Kind) -> Mask:
-    """Which sets of taints repel pods of the equivalence group, shape (len(facts.taint_sets),)."""
+    """Which sets of taints repel pods of the equivalence group, shape (len(facts.taints.values),)."""
     comparing = facts.kubernetes.follows(Rule.COMPARING_TOLERATIONS)
-    return np.array([_repels(taints, kind.tolerations, comparing) for taints in facts.taint_sets], np.bool_)
+    return np.array([_repels(taints, kind.tolerations, comparing) for taints in facts.taints.values], np.bool_)
 
 
 def _repels(taints: Sequence[Taint], tolerations: Sequence[Toleration], comparing: bool) -> bool:
@@ -81,12 +82,12 @@ def taints_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
 
 
 def _untolerated(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[int]:
-    """For each set of taints in `taint_sets`, how many of its taints the pod does not tolerate."""
+    """For each set of taints in `NodeFacts.taints`, how many of its taints the pod does not tolerate."""
     tolerations = [toleration for toleration in kind.kind.tolerations if toleration.effect in ("", _EFFECT)]
     comparing = snapshot.follows(Rule.COMPARING_TOLERATIONS)
     return [
         sum(taint.effect == _EFFECT and not tolerated(taint, tolerations, comparing=comparing) for taint in taints)
-        for taints in snapshot.facts.taint_sets
+        for taints in snapshot.facts.taints.values
     ]
 
 
@@ -94,4 +95,12 @@ def score_taint_toleration(snapshot: ClusterSnapshot, kind: NumberedGroup, rows:
     by_set = _untolerated(snapshot, kind)
     if not any(by_set):
         return np.full(len(rows), HIGHEST, np.int64)
-    return by_the_highest(np.array(by_set, np.int64)[snapshot.facts.taints[rows]], reverse=True)
+    return by_the_highest(np.array(by_set, np.int64)[snapshot.facts.taints.ids[rows]], reverse=True)
+
+
+TAINT_TOLERATION: Final = Predicate(
+    name="TaintToleration",
+    part=lambda _, kind: kind.kind.tolerations,
+    judge=lambda snapshot, kind, rows: judge_taint_toleration(snapshot.facts, kind.kind, rows),
+    reads="facts",
+)

@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins import Predicate, Refusal
 from slackwater.fit.plugins.node_resources import by_utilization
 from slackwater.fit.scoring import HIGHEST
 from slackwater.model.columns import Codes, Int64, Mask, Rows
@@ -436,3 +436,13 @@ def _of_published(snapshot: ClusterSnapshot, choices: list[tuple[Claim, VolumeCh
 
 def _nothing(n_rows: int) -> _Use:
     return _Use(np.zeros(n_rows, np.bool_), np.zeros(n_rows, np.int64), np.zeros(n_rows, np.int64))
+
+
+VOLUME_BINDING: Final = Predicate(
+    name="VolumeBinding",
+    part=binding_part,
+    judge=judge_volume_binding,
+    reads="facts",
+    stamp=binding_stamp,
+    refuse=refuse_volume_binding,
+)

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.fit.plugins import Refusal
+from slackwater.fit.plugins import Predicate, Refusal
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
@@ -172,10 +172,6 @@ def refuse_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusa
     return None
 
 
-def volume_zone_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Hashable | None:
-    return tuple(_zones_of(snapshot, kind)) or None
-
-
 def judge_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
     n_rows = snapshot.n_rows
     labelled = np.zeros(n_rows, np.bool_)[rows]
@@ -225,3 +221,23 @@ def _unknown(snapshot: ClusterSnapshot, claim: Claim) -> str | None:
     if snapshot.volumes.storage_class(claim.storage_class) is None:
         return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
     return None if snapshot.volumes.waits(claim) else "PersistentVolume had no name"
+
+
+VOLUME_RESTRICTIONS: Final = Predicate(
+    name="VolumeRestrictions",
+    part=volume_restrictions_part,
+    judge=judge_volume_restrictions,
+    reads="anywhere",
+    stamp=lambda snapshot, _: (snapshot.attached_version,),
+    refuse=refuse_volume_restrictions,
+)
+NODE_VOLUME_LIMITS: Final = Predicate(
+    name="NodeVolumeLimits", part=volume_limits_part, judge=judge_node_volume_limits, reads="room"
+)
+VOLUME_ZONE: Final = Predicate(
+    name="VolumeZone",
+    part=lambda snapshot, kind: tuple(_zones_of(snapshot, kind)) or None,
+    judge=judge_volume_zone,
+    reads="facts",
+    refuse=refuse_volume_zone,
+)

@@ -18,7 +18,7 @@ from slackwater.runtime.state_machine import StateMachine
 
 
 class FilterNodeChooser:
-    """Chooses one node for a pod by the scoring snapshot. Implements `adapters.http.extender.NodeChooser`.
+    """Chooses one node for a pod by the scoring snapshot.
 
     filter asks about many nodes -> the best of all      -> StateMachine.choose -> one node
     if that node is infeasible, or scores depend on the other nodes (infeasible ones would distort them):
