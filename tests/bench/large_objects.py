@@ -20,12 +20,11 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
 from slackwater.model.events import Event, NodeSeen, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import KindInterner
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node

@@ -2,9 +2,8 @@
 
 import pytest
 
-from slackwater.controllers.history.answer import past_of
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import History
+from slackwater.controllers.history.state import History, past_of
 from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Remembered

@@ -8,13 +8,12 @@ import pytest
 from slackwater.adapters.kube.audit_reads import ApiAuditReads
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.cluster.recomputed_sums import Drift
+from slackwater.controllers.audit.differences import Drift
 from slackwater.controllers.audit.loop import Audit
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import CPU
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
@@ -22,6 +21,7 @@ from tests.cluster.support.same_state import same_state
 from tests.cluster.support.stage import Stage
 from tests.support import installed
 from tests.support.controlplane.stack import ControlPlane
+from tests.support.invariants import violations
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

@@ -8,7 +8,6 @@ import numpy as np
 from slackwater.app.settings import Settings
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.dump import state_of, take
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.embedded.kinds import NODES, PODS
@@ -17,6 +16,7 @@ from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.names import NODE_GROUP
 from tests.faults.truth import Truth
 from tests.support.answers import json_of
+from tests.support.invariants import violations
 
 #: The node group of runs that have one.
 POOL = "pool"

@@ -18,7 +18,6 @@ from slackwater.cluster.holds import Holds
 from slackwater.cluster.vertical_pods import VerticalPods
 from slackwater.controllers.permits import state as permits
 from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.permits.state import PermitDecision, Permits
 from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.state import Preemptions
@@ -27,15 +26,15 @@ from slackwater.model.columns import Rows
 from slackwater.model.effects import Evict
 from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant
-from slackwater.model.ledger.ledger import PodResources, certain_resources
-from slackwater.model.ledger.transitions import Question
 from slackwater.model.objects import Pod
-from slackwater.model.permits import PermitAnswer
+from slackwater.model.permits import PermitAnswer, PermitDecision
+from slackwater.model.pod_resources import PodResources, Question, certain_resources
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.flows import filter as placing
+from slackwater.runtime.flows.permits import PermitFlow
 from slackwater.runtime.pod_lifecycle import PodLifecycle
 from slackwater.runtime.restore import _Restoring
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -107,7 +106,7 @@ def _as_used(_original: Any) -> Any:
 
 
 def _more_than_asked(original: Any) -> Any:
-    def answer(self: Permits, decided: PermitDecision) -> Any:
+    def answer(self: PermitFlow, decided: PermitDecision) -> Any:
         found = original(self, decided)
         return replace(found, permit=found.permit.plus(found.permit)) if isinstance(found, PermitAnswer) else found
 
@@ -215,7 +214,7 @@ _ALL: Final = (
         law="S3",
         what="a permit is never more than was asked",
         seed=2,
-        patches=((Permits, "answer", _more_than_asked),),
+        patches=((PermitFlow, "answer", _more_than_asked),),
     ),
     Mechanism(
         name="dump",

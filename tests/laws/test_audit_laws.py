@@ -13,13 +13,13 @@ from slackwater.controllers.audit.loop import Audit
 from slackwater.model.columns import SCHEMA
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.ledger import ordinary_resources
 from slackwater.model.objects import Node, Pod
-from slackwater.runtime.invariants import violations
+from slackwater.model.pod_resources import ordinary_resources
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
+from tests.support.invariants import violations
 
 NOW = Instant(100.0)
 _NODES, _PODS = 3, 6

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.reasons import UnremovableReason
-from slackwater.runtime.invariants import violations
 from tests.support import installed
 from tests.support.draining import Cluster, a_cluster
+from tests.support.invariants import violations
 from tests.support.removing import machine, replica
 from tests.support.seeds import examples
 
@@ -77,7 +77,7 @@ def test_no_pod_is_evicted_while_no_other_node_has_room(
         if node in cluster.nodes:  # bound by somebody else, whatever we keep there
             cluster.add(replica(f"late{number}", node, cpu))
     cluster.tick(400, step=2)
-    assert (cluster.without_destination, list(cluster.state_machine.state.destinations)) == ([], [])
+    assert (cluster.without_destination, list(cluster.state_machine.state.holds.destinations)) == ([], [])
     assert violations(cluster.state_machine) == []
 
 

@@ -8,21 +8,20 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec import structs
 
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import CreateMigration, WritePermit
 from slackwater.model.events import MigrationNotStarted, PermitNotWritten
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
-from slackwater.model.permits import PermitRefusal
+from slackwater.model.permits import PermitDecision, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.model.vertical import ResizeTarget
 from slackwater.runtime.dump import state_of, take
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.restore import restore
 from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
+from tests.support.invariants import violations
 from tests.support.seeds import examples
 
 #: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the

@@ -10,11 +10,10 @@ from hypothesis.strategies import DataObject
 
 from slackwater.adapters.http.extender_messages import placing_args
 from slackwater.adapters.http.node_names import RequestNodesDecoder
-from slackwater.cluster.name_index import NameIndex, Spans
-from slackwater.cluster.nodes import NO_ROW, NodeTable
+from slackwater.cluster.nodes import NO_ROW, NameIndex, NodeTable, Spans
 from slackwater.model.columns import Codes, Int64
 from slackwater.model.ids import NodeName
-from slackwater.model.ledger.ledger import Ledger
+from slackwater.model.ledger import Ledger
 from slackwater.model.reasons import Reason
 from tests.support import installed
 from tests.support.builders import a_node

@@ -9,7 +9,8 @@ from hypothesis import given
 from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions, percent_scores, randomized
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import Ledger, ordinary_resources
+from slackwater.model.ledger import Ledger
+from slackwater.model.pod_resources import ordinary_resources
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -110,5 +111,5 @@ def test_what_is_admitted_and_released_leaves_the_ledger_as_it_was(reserved: Amo
     ledger.admit(Row(0), ordinary_resources(reserved))
     ledger.hold(Row(0), buffer)
     ledger.release(Row(0), ordinary_resources(reserved))
-    ledger.release_held(Row(0), buffer)
+    ledger.hold(Row(0), buffer, -1)
     assert ledger.columns.same_as(before)

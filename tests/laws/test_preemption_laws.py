@@ -5,8 +5,8 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.preemption import state as preempting
-from slackwater.controllers.preemption.preemption import PendingDeletions
 from slackwater.model.effects import ApiEffect, DeleteVictim, ReadPod, WritePreempting
 from slackwater.model.events import BudgetSeen, PodRead, PreemptingNotWritten, Stopping, VictimEnded, VictimOutcome
 from slackwater.model.ids import NodeName, PodUid
@@ -153,7 +153,7 @@ class PreemptionMachine(RuleBasedStateMachine):
             return
         preemptions = self.cluster.state_machine.preemptions
         shut = {uid: found for uid, found in preemptions.items() if found.shut or found.phase == "agreed"}
-        for victim, waiting in preemptions.pending_deletions.awaited_by.items():
+        for victim, waiting in preemptions.awaited_by.items():
             assert waiting
             assert waiting <= shut.keys()
             assert all(victim in shut[uid].waiting for uid in waiting)
@@ -204,7 +204,13 @@ class _Forgetful(set[PodUid]):
 
 def test_the_law_notices_when_victims_are_deleted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """A law that holds whatever the code does says nothing: broken on purpose, it has to fail."""
-    monkeypatch.setattr(preempting, "PendingDeletions", lambda: PendingDeletions(running=_Forgetful()))
+    begun = preempting.Preemptions.__init__
+
+    def begun_forgetful(self: preempting.Preemptions, cluster_state: ClusterState) -> None:
+        begun(self, cluster_state)
+        self.deleting = _Forgetful()
+
+    monkeypatch.setattr(preempting.Preemptions, "__init__", begun_forgetful)
     few = settings(
         max_examples=100, stateful_step_count=40, deadline=None, derandomize=True, database=None, phases=[Phase.generate]
     )

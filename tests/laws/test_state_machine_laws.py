@@ -11,17 +11,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec import structs
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.columns import Codes, Int64, Mask, Rows, feasible_mask
+from slackwater.model.columns import OK, Codes, Int64, Mask, Rows
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
+from tests.support.invariants import violations
 from tests.support.seeds import examples
 
 #: Of a failure hypothesis seeks the smallest case, for five minutes at most. A timeout amid that looks to it as if the
@@ -86,7 +86,7 @@ class StateMachineRules(RuleBasedStateMachine):
         held = self.state_machine.state.ledger.columns.held.copy()
         codes = self.state_machine.filter(pod, asked, self.at)
         assert codes[-1] != Reason.OK
-        assert not (feasible_mask(codes) & ~passing).any()
+        assert not ((codes == OK) & ~passing).any()
         if pod.node is not None and pod.node not in rows:
             assert codes.all()
         if self.binds:
@@ -96,13 +96,13 @@ class StateMachineRules(RuleBasedStateMachine):
 
     def check_answer_without_hold(self, pod: Pod, rows: Rows, codes: Codes, passing: Mask, held: Int64) -> None:
         """Filter names whatever is feasible, holds nothing, and says the same again."""
-        assert (feasible_mask(codes) == passing).all()
+        assert ((codes == OK) == passing).all()
         assert (self.state_machine.state.ledger.columns.held <= held).all()
         assert (self.state_machine.filter(pod, rows, self.at) == codes).all()
 
     def check_named_node(self, pod: Pod, rows: Rows, codes: Codes, passing: Mask) -> None:
         """Filter names one node if any is feasible, and holds room there within its Total; on two nodes at most for a pod."""
-        named = rows[feasible_mask(codes)]
+        named = rows[codes == OK]
         assert len(named) == min(1, int(passing.sum()))
         assert len(self.state_machine.state.holds.rows_of(pod.uid)) <= 2
         if len(named) and self.state_machine.state.reservations.get(pod.uid) is None:
@@ -281,8 +281,8 @@ class StateMachineRules(RuleBasedStateMachine):
         self.state_machine.apply(TimePassed(), self.at)
         assert len(self.state_machine.state.holds) == 0
         assert len(self.state_machine.state.bind_backoff) == 0
-        assert self.state_machine.state.sample_misses.due(Instant(1e9)) == []
-        assert len(self.state_machine.state.accepted_preemptions) == 0
+        assert self.state_machine.sample_misses.due(Instant(1e9)) == []
+        assert len(self.state_machine.preemptions.accepted) == 0
         assert self.state_machine.state.reservations.unconfirmed() == 0
         want = {pod.uid: pod.node for pod in self.pods.values() if pod.node is not None and not pod.ended}
         assert {uid: claim.node for uid, claim in self.state_machine.state.reservations.copy().items()} == want

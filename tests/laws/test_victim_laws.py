@@ -7,11 +7,10 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from slackwater.cluster.priority_shares import NEVER, PriorityShares
 from slackwater.controllers.preemption.extender_candidates import added_victims, suffices
-from slackwater.controllers.preemption.preemptors import cheapest
-from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, needed_victims
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, cheapest, needed_victims
 from slackwater.model.ids import NodeName, PodUid, Row
+from slackwater.model.ledger import NEVER, PriorityShares
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 
@@ -169,7 +168,7 @@ def test_the_search_over_all_nodes_predicts_the_most_important_victim(
     potential_victims = [replace(one, leaving=False, violates_budget=False) for one in preemption_node.potential_victims]
     priority_shares = PriorityShares()
     for one in potential_victims:
-        priority_shares.admit(Row(1), one.priority, one.reserved)
+        priority_shares.add(Row(1), one.priority, one.reserved, pods=1)
     takeable = [one for one in potential_victims if one.priority < below]
     free = np.array([[0, preemption_node.free.cpu], [0, preemption_node.free.memory]], np.int64)
     _, level = priority_shares.levels(wanted, free, np.array([0, 1], np.intp), below=below).tolist()
@@ -182,5 +181,5 @@ def test_the_search_over_all_nodes_predicts_the_most_important_victim(
     if found is not None:
         assert level == max(victim.priority for victim in found.victims)
     for one in potential_victims:
-        priority_shares.release(Row(1), one.priority, one.reserved)
+        priority_shares.add(Row(1), one.priority, NOTHING.minus(one.reserved), pods=-1)
     assert not priority_shares.total(2).any()

@@ -356,7 +356,7 @@ class LoadScene(ShrinkScene):
 
     def _next_time(self, next_loop: float, next_event: float) -> float:
         times = [next_loop, next_event, *self.dying.values(), *self._ends.values(), *(at for at, _ in self._lost)]
-        if self.state_machine.removals.drains.nodes or self._rollouts:
+        if self.state_machine.drains.nodes or self._rollouts:
             times.append(self.time.seconds + 1)
         if (at := self.cloud.next_at()) is not None:
             times.append(at)

@@ -141,7 +141,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="disruption budgets do not count for our own victims",
-        file="controllers/preemption/potential_victims.py",
+        file="controllers/preemption/victims.py",
         old="        if len(self._budgets):",
         new="        if False:",
         test="tests/scenarios/test_the_life_of_a_preemption.py::test_victims_whose_budget_allows_it_go_first",
@@ -155,14 +155,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="drains' migrations keep no place free",
-        file="controllers/migration/drain_migrations.py",
+        file="controllers/migration/state.py",
         old="self._migrating.choice.places_kept = len(self.waiting)",
         new="self._migrating.choice.places_kept = 0",
         test="tests/scenarios/test_the_life_of_a_migration.py::test_a_place_is_kept_for_a_machine_that_waits_to_leave_a_drained_node",
     ),
     Mutant(
         name="target nodes are compared by absolute amounts",
-        file="controllers/migration/target_node.py",
+        file="controllers/migration/migration_choice.py",
         old="fullness = (after / np.maximum(columns.total[:, fitting], 1)).max(axis=0)",
         new="fullness = after.max(axis=0)",
         test="tests/scenarios/test_the_life_of_a_migration.py::test_the_target_is_the_node_that_is_least_full_by_share",

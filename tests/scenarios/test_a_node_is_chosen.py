@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
 from slackwater.controllers.placement.scoring_snapshot import is_scorable
 from slackwater.controllers.policy import Policy
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, TimePassed
@@ -22,12 +22,11 @@ from slackwater.model.reasons import Reason
 from slackwater.model.scheduler_profile import FilterProfile
 from slackwater.model.selectors import Requirement
 from slackwater.runtime.change_collector import ChosenChangeCollector
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.faults.virtualloop import run_virtually
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.invariants import violations
 
 NODES = ("n-0", "n-1", "n-2", "n-3")
 #: Our own score says the same of all nodes, so that kube-scheduler's decide: the emptier node is the better one.

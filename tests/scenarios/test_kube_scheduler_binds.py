@@ -9,7 +9,7 @@ from msgspec import structs
 from slackwater.model.effects import Activate, Bind, Effect, ReadPod
 from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodRead
 from slackwater.model.ids import NodeName
-from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.ledger import NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PersistedPermit
 from slackwater.model.pod_constraints import ClaimMount, PodConstraints

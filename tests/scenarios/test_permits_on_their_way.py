@@ -5,10 +5,9 @@ import anyio.lowlevel
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import Bind, WritePermit
 from slackwater.model.events import PermitNotWritten, PermitWritten, TimePassed
-from slackwater.model.permits import PermitAsk, PersistedPermit, read_written
+from slackwater.model.permits import PermitAsk, PermitDecision, PersistedPermit, read_written
 from slackwater.ports.protocols import Outcome
 from tests.support.bodies import bind_args
 from tests.support.builders import a_node, a_pod, a_vertical, amounts

@@ -194,14 +194,14 @@ def early() -> tuple[Cluster, Pod, Pod]:
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="500m", priority=9)
     cluster = Cluster(a_node("n"), victim, pod)
     assert cluster.preempt(pod, n=[victim]) == ["n"]
-    assert cluster.state_machine.preemptions.is_marked_victim(victim.uid)
+    assert victim.uid in cluster.state_machine.preemptions.awaited_by
     assert cluster.filter(pod) == [Reason.OK]
     return cluster, victim, pod
 
 
 def test_a_preemptor_with_a_feasible_node_no_longer_waits_for_its_victims(early: tuple[Cluster, Pod, Pod]) -> None:
     cluster, victim, pod = early
-    assert not cluster.state_machine.preemptions.is_marked_victim(victim.uid)
+    assert victim.uid not in cluster.state_machine.preemptions.awaited_by
     assert [found.waiting for _, found in cluster.state_machine.preemptions.items()] == [set()]
     cluster.state_machine.bind(pod.uid, pod.key, N, cluster.at)
     cluster.change(pod, node=N)

@@ -20,13 +20,13 @@ from slackwater.model.events import (
     TimePassed,
 )
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.ledger import Watermark
+from slackwater.model.ledger import Watermark
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import Reason
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, amounts
+from tests.support.invariants import violations
 
 
 class Story:

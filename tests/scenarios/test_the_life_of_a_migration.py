@@ -418,7 +418,7 @@ def test_a_place_is_kept_for_a_machine_that_waits_to_leave_a_drained_node() -> N
     cluster.has_node(a_node("drained", cpu="10", memory="40Gi"))
     large = a_vertical(using=amounts("10", "4Gi"), maximum=amounts("10", "16Gi"))
     leaving = cluster.places("leaving", on="drained", vertical=large)
-    drains = cluster.state_machine.removals.migrations
+    drains = cluster.state_machine.drain_migrations
     cluster.store(a_pod("rest", on="empty", cpu="1", memory="1Gi"))  # so that `leaving` fits nowhere for now
     drains.ask(leaving.uid, NodeName("drained"))
     cluster.passes(0.1)
@@ -516,7 +516,7 @@ def test_another_object_in_the_place_of_ours_ends_our_migration() -> None:
 def test_a_machine_that_has_to_leave_a_drained_node_is_migrated_again_when_its_migration_fails() -> None:
     cluster = a_cluster()
     pod = movable(cluster, "m0")
-    drains = cluster.state_machine.removals.migrations
+    drains = cluster.state_machine.drain_migrations
     drains.ask(pod.uid, NodeName("full"))
     cluster.passes(0.1)
     cluster.write()

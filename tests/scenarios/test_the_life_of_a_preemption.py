@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -32,7 +33,7 @@ def test_the_whole_way() -> None:
     victim, pod = a_victim(), a_preemptor()
     cluster = Cluster(a_node("n"), victim, pod)
     assert cluster.filter(pod) == [Reason.GATED]
-    text = OngoingPreemption(N, (victim.uid,)).text()
+    text = msgspec.json.encode(OngoingPreemption(N, (victim.uid,))).decode()
     assert list(cluster.asked) == [WritePreempting(pod.uid, pod.key, text)], "first the annotation"
     want_deletion = DeleteVictim(victim.uid, victim.key, pod.key)
     served = cluster.serve(gone=False)

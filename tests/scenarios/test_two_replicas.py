@@ -9,7 +9,6 @@ import pytest
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant
 from slackwater.runtime.dump import state_of, take
-from slackwater.runtime.invariants import violations
 from slackwater.sandbox.embedded.agents import AgentBehavior, Agents
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.extender_client import ConnectionLost
@@ -21,6 +20,7 @@ from tests.faults.truth import Truth
 from tests.faults.virtualloop import run_virtually
 from tests.support.answers import json_of
 from tests.support.elections import EPOCH
+from tests.support.invariants import violations
 from tests.support.replicas import Replica, as_if_begun
 from tests.support.seeds import FRESH, a_seed
 

@@ -15,12 +15,12 @@ from slackwater.model.permits import PermitAsk, PersistedPermit
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import LARGEST_AMOUNT, MOST_PODS_ON_NODE
 from slackwater.runtime.intake import Intake
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record.replay import Replay
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.invariants import violations
 from tests.support.small_state_machine import M, N, SmallStateMachine
 
 QUARANTINED = Reason.NODE_QUARANTINED

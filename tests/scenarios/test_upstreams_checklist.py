@@ -15,7 +15,7 @@ from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.fit.score_curve import randomized
 from slackwater.model.events import PodGone, PodSeen
 from slackwater.model.ids import Instant, PodUid
-from slackwater.model.ledger.ledger import Watermark
+from slackwater.model.ledger import Watermark
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.resources import NOTHING, Amounts

@@ -183,7 +183,7 @@ def _drain(cluster: Growing) -> None:
         going = tuple((pod.key, NodeName(targets[at % 2])) for at, pod in enumerate(pods) if pod is not None)
         group = GroupName(name.partition("-")[0])
         orders.append(DrainOrder(node=node.name, uid=node.uid, group=group, empty=not going, stamp=AT, destinations=going))
-    cluster.state_machine.removals.drains.begin(orders, Instant(cluster.now))
+    cluster.state_machine.drains.begin(orders, Instant(cluster.now))
     cluster.take(*(NodeMarked(order.node, TO_BE_DELETED_TAINT, True, "") for order in orders))
     cluster.take(BudgetSeen(a_budget("web", allowed=0, pod="web-30")))
     cluster.now += 6

@@ -89,7 +89,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.state_machine = StateMachine(installed.POLICY)
         self.destinations = Destinations(self.state_machine)
-        self.drains = self.state_machine.removals.drains
+        self.drains = self.state_machine.drains
         self.drains.limits = self.limits
         for node in self.nodes.values():
             self.tell(NodeSeen(node))

@@ -10,7 +10,6 @@ from typing import Any
 
 from msgspec import structs
 
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect, Resize, WritePermit
 from slackwater.model.events import (
@@ -28,13 +27,22 @@ from slackwater.model.events import (
 )
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Node, Pod
-from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal, PersistedPermit, read_written
+from slackwater.model.permits import (
+    Caller,
+    Load,
+    PermitAnswer,
+    PermitAsk,
+    PermitDecision,
+    PermitRefusal,
+    PersistedPermit,
+    read_written,
+)
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_pod, a_vertical, amounts
+from tests.support.invariants import violations
 
 UNIT = amounts("250m", "1Gi")
 

@@ -30,10 +30,10 @@ from slackwater.model.events import (
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Node, Pod, read_preempting
 from slackwater.model.reasons import Reason
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import amounts
+from tests.support.invariants import violations
 
 POLICY = replace(
     installed.POLICY,
@@ -187,7 +187,5 @@ class Cluster:
 
     def at_rest(self) -> bool:
         """No gate is shut, no room kept, nobody awaited."""
-        pending_deletions, preemptions = self.state_machine.preemptions.pending_deletions, self.state_machine.preemptions
-        return not (
-            preemptions.items() or pending_deletions.running or pending_deletions.awaited_by or len(preemptions.activations)
-        )
+        preemptions = self.state_machine.preemptions
+        return not (preemptions.items() or preemptions.deleting or preemptions.awaited_by or len(preemptions.activations))

@@ -15,14 +15,14 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.controllers.policy import Policy
-from slackwater.model.columns import Rows, feasible_mask
+from slackwater.model.columns import OK, Rows
 from slackwater.model.effects import Activate, Effect, ReadPod
 from slackwater.model.events import BindEnded, NodeSeen, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
+from tests.support.invariants import violations
 
 _CYCLE_SECONDS: Final = 0.01
 _WRITE_SECONDS: Final = 0.02
@@ -170,7 +170,7 @@ class SchedulerModel:
         fits = np.flatnonzero((self._free >= want[:, None]).all(axis=0))
         passed = fits
         if len(fits):
-            passed = fits[feasible_mask(self.state_machine.filter(job.pod, self._rows[fits], self.at))]
+            passed = fits[self.state_machine.filter(job.pod, self._rows[fits], self.at) == OK]
         if not len(passed):
             job.refused += bool(len(fits))
             self._failed(job, dormant=True)

@@ -15,6 +15,7 @@ from slackwater.adapters.http.extender import Extender, ExtenderMetrics
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
+from slackwater.controllers.placement.loop import FilterNodeChooser
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import ApiEffect, Bind
 from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
@@ -23,7 +24,6 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 

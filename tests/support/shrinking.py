@@ -85,7 +85,7 @@ class ShrinkScene(Scenario):
         super().__init__()
 
     def scale_down_loop(self) -> ScaleDownLoop:
-        self.state_machine.removals.drains.limits = self.limits
+        self.state_machine.drains.limits = self.limits
         self.destinations = Destinations(self.state_machine)
         self.remover = MachineRemover(
             self.state_machine,
@@ -183,7 +183,7 @@ class ShrinkScene(Scenario):
                 self._make(name, f"{pod.kind.requests.cpu}m", None)
 
     def _watch(self) -> None:
-        removals, drains = self.state_machine.removals.drains.under_way()
+        removals, drains = self.state_machine.drains.under_way()
         self.watched.most_removals = max(self.watched.most_removals, removals)
         self.watched.most_drains = max(self.watched.most_drains, drains)
         if self.records and self.records[-1].scale_down is not None and self.time.seconds % 10 == 0:

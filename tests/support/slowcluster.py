@@ -10,7 +10,6 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec import structs
 
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import Bind, CreateMigration, DeleteMigration, Effect, WritePermit
 from slackwater.model.events import (
     BindEnded,
@@ -22,13 +21,13 @@ from slackwater.model.events import (
 )
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.objects import Pod
-from slackwater.model.permits import Load, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.permits import Load, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
+from tests.support.invariants import violations
 from tests.support.slowapi import ApiServer
 
 NODES = ("a", "b")

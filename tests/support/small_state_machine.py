@@ -8,9 +8,9 @@ from slackwater.model.effects import Effect
 from slackwater.model.events import Event, NodeSeen, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node
+from tests.support.invariants import violations
 
 N, M = NodeName("n"), NodeName("m")
 

@@ -107,7 +107,7 @@ def test_a_pod_whose_destination_is_gone_is_not_evicted_and_the_drain_is_rolled_
     cluster.tick(40)
     assert cluster.log == ["taint n1", "evict a", "untaint n1"]
     assert cluster.how_it_ended() == {"n1": UnremovableReason.NO_PLACE}
-    assert list(cluster.state_machine.state.destinations) == []
+    assert list(cluster.state_machine.state.holds.destinations) == []
 
 
 def test_a_pod_that_finds_another_destination_in_time_is_evicted() -> None:
@@ -145,7 +145,7 @@ def test_the_replacement_of_an_evicted_pod_gets_its_room_and_nobody_else() -> No
     assert verdict(cluster, other) is Reason.HELD_FOR_OTHERS
     assert verdict(cluster, successor) is Reason.OK
     cluster.add(structs.replace(successor, node=NodeName("n2"), resource_version=successor.resource_version + 100))
-    assert list(cluster.state_machine.state.destinations) == []
+    assert list(cluster.state_machine.state.holds.destinations) == []
 
 
 @pytest.mark.parametrize("end", ["cancelled", "deadline", "node gone"])
@@ -159,7 +159,7 @@ def test_the_room_ends_with_the_drain_and_who_waited_for_it_is_activated(end: st
     elif end == "node gone":
         cluster.tell(NodeGone(NodeName("n1")))
     cluster.tick(2 if end != "deadline" else 80)
-    assert list(cluster.state_machine.state.destinations) == []
+    assert list(cluster.state_machine.state.holds.destinations) == []
     assert any(isinstance(each, Activate) and each.uid == waiting.uid for each in cluster.effects)
     assert verdict(cluster, waiting) is Reason.OK
 

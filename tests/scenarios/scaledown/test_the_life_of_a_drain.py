@@ -365,7 +365,7 @@ def test_a_machine_that_waits_for_its_turn_stays_where_it_is_once_the_removal_is
     cluster.tell(MachineSeen(Machine(key=PodKey("default", "vm-m"), uid="vm", resource_version=1, permit=None)))
     cluster.begin("n1")
     cluster.tick(7)
-    migrations = cluster.state_machine.removals.migrations
+    migrations = cluster.state_machine.drain_migrations
     assert list(migrations.waiting) == [PodUid("uid-m")]
     if how == "a person cancels":
         _, effects = cluster.drains.cancel(NodeName("n1"), UnremovableReason.CANCELLED, "asked for", Instant(cluster.now))

@@ -70,7 +70,7 @@ async def test_a_drain_goes_on_after_a_restart() -> None:
     scenario.runs("web", nodes[:1])
     scenario.runs("other", nodes[1:], cpu="2500m")
     await scenario.pass_time(90)
-    assert list(scenario.state_machine.removals.drains.nodes) == nodes[:1]
+    assert list(scenario.state_machine.drains.nodes) == nodes[:1]
     scenario.restart()
     await scenario.pass_time(60)
     assert (scenario.sizes(), scenario.unhappy()) == ({"a": 1}, [])
@@ -111,7 +111,7 @@ async def test_pods_that_come_in_the_middle_stop_the_drains_whose_room_they_need
     nodes = pool(scenario, 4)
     scenario.runs("web", nodes)
     await scenario.pass_time(85)
-    assert len(scenario.state_machine.removals.drains.nodes) == 3
+    assert len(scenario.state_machine.drains.nodes) == 3
     scenario.wants_many(8, cpu="1", tag="burst")
     await scenario.pass_time(60)
     assert (scenario.unhappy(), scenario.sizes()) == ([], {"a": 3})  # twelve pods of a CPU each
@@ -128,7 +128,7 @@ async def test_a_person_cancels_and_the_node_is_left_alone_for_a_while() -> None
     scenario.runs("web", nodes[:1])
     scenario.runs("other", nodes[1:], cpu="2500m")
     await scenario.pass_time(85)
-    drains = scenario.state_machine.removals.drains
+    drains = scenario.state_machine.drains
     answer, effects = drains.cancel(NodeName(nodes[0]), UnremovableReason.CANCELLED, "a person asked", scenario.time.clock())
     scenario.carry_out(effects)
     await scenario.pass_time(20)
@@ -164,7 +164,7 @@ async def test_switched_off_nothing_goes_and_what_had_begun_is_given_up() -> Non
     scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     pool(scenario, 3)
     await scenario.pass_time(85)
-    assert len(scenario.state_machine.removals.drains.nodes) == 3
+    assert len(scenario.state_machine.drains.nodes) == 3
     scenario.shrink_policy = replace(installed.SCALE_DOWN, enabled=False)
     scenario.restart()
     await scenario.pass_time(120)
@@ -327,7 +327,7 @@ async def test_a_drain_whose_room_was_needed_does_not_begin_again_at_once() -> N
     scenario.runs("web", nodes[:1])
     scenario.runs("other", nodes[1:], cpu="2500m")
     await scenario.pass_time(85)
-    drains = scenario.state_machine.removals.drains
+    drains = scenario.state_machine.drains
     assert list(drains.nodes) == nodes[:1]
     scenario.wants_many(2, cpu="1500m", tag="burst")
     await scenario.pass_time(20)

@@ -14,8 +14,7 @@ from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.template import usual_slices
-from slackwater.model.devices import ResourceSlice
-from slackwater.model.template_devices import DRA_DRIVER, GPU_COUNT, read_template_devices
+from slackwater.model.devices import DRA_DRIVER, GPU_COUNT, ResourceSlice, read_template_devices
 from tests.support.answers import json_of
 from tests.support.devices import (
     DRIVER,

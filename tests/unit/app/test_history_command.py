@@ -11,9 +11,8 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
-from slackwater.controllers.history.answer import past_of
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import History
+from slackwater.controllers.history.state import History, past_of
 from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Remembered

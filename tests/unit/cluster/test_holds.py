@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.cluster.cluster_state import opened
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey, Holds
 from slackwater.model.ids import Instant, PodKey, PodUid, Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
@@ -25,7 +25,7 @@ steps = st.lists(
 
 
 def some_holds() -> Holds:
-    state = opened(installed.NODES, DEFAULT_VERSION, lambda *_: None)
+    state = ClusterState(installed.NODES, DEFAULT_VERSION, lambda *_: None)
     state.nodes.put(a_node("n"))
     return state.holds
 
@@ -56,7 +56,7 @@ def a_hold(row: int, *, bind_may_come: bool = True) -> Hold:
 def test_a_former_try_keeps_its_room_only_where_a_late_bind_matters(
     until: Instant | None, left: list[tuple[int, float]]
 ) -> None:
-    state = opened(installed.NODES, DEFAULT_VERSION, lambda *_: None)
+    state = ClusterState(installed.NODES, DEFAULT_VERSION, lambda *_: None)
     holds, uid = state.holds, PodUid("a")
     for name in ("n0", "n1"):
         state.nodes.put(a_node(name))

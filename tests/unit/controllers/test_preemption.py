@@ -2,9 +2,7 @@
 
 import pytest
 
-from slackwater.controllers.preemption.preemptors import cheapest
-from slackwater.controllers.preemption.runners_up import runners_up
-from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictim, PreemptionNode, cheapest, runners_up
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.resources import Amounts
 from tests.support.builders import amounts

@@ -83,7 +83,7 @@ def test_daemons_take_their_room_on_new_nodes() -> None:
 
 
 def test_our_own_accounting_has_its_say_on_new_nodes() -> None:
-    from slackwater.model.ledger.ledger import Ledger
+    from slackwater.model.ledger import Ledger
     from slackwater.model.resources import amounts_of
 
     snapshot = ClusterSnapshot.build([], some(4), ledger=Ledger().columns)

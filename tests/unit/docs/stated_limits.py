@@ -26,11 +26,11 @@ from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
-from slackwater.cluster.sample_misses import MAX_NOMINATIONS
 from slackwater.controllers.audit import loop as audit
 from slackwater.controllers.history import policy as history
 from slackwater.controllers.migration import migration_choice
 from slackwater.controllers.permits import service as permits
+from slackwater.controllers.placement.tried_nodes import MAX_NOMINATIONS
 from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
 from slackwater.controllers.scaleup import groups as scale_up_groups
@@ -166,7 +166,7 @@ PLACEMENT: Final[tuple[Stated, ...]] = (
     stated("extender", "within {:g} x `extender.httpTimeout`", _BIND_SHARE),
     stated("extender", "a bind is answered after {:g} of it at the latest", _BIND_SHARE),
     stated("extender", "If the nomination does not appear within {:g} s", preemption._NOMINATED_SECONDS),
-    stated("extender", "up to {} while a budget would be violated", preemptors._MOST_CANDIDATE_NODES),
+    stated("extender", "up to {} while a budget would be violated", preemptors._MOST_SEARCHED),
     stated("extender", "does not ask about the pod within {:g} s", activations._BACKOFF.first_seconds),
     stated("extender", "stays for {:g} minutes, or the node goes", installed.PREEMPTION.timeout / 60),
     stated("extender", "this victim is excluded for {:g} minutes", preemption._STUCK_SECONDS / 60),

@@ -9,7 +9,7 @@ from slackwater.cluster.nodes import NodeTable
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
 from slackwater.model.ids import NodeName, Row
-from slackwater.model.ledger.ledger import Ledger
+from slackwater.model.ledger import Ledger
 from slackwater.model.objects import Image, Node, Taint
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.reasons import Reason

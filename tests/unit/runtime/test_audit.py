@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from slackwater.cluster.recomputed_sums import Drift
+from slackwater.controllers.audit.differences import Drift
 from slackwater.controllers.audit.loop import Audit
 from slackwater.model.events import Event, NodeAudited, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
-from slackwater.model.ledger.ledger import ordinary_resources
 from slackwater.model.objects import Node, Pod
+from slackwater.model.pod_resources import ordinary_resources
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import CPU
-from slackwater.runtime.invariants import violations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.audited import Cluster
 from tests.support.builders import a_node, a_pod, amounts
+from tests.support.invariants import violations
 
 NOW = Instant(100.0)
 pytestmark = pytest.mark.anyio

@@ -11,11 +11,11 @@ from slackwater.controllers.loop_plans import Inquiry, ReplicaScaleUpPlanner, Sc
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
+from slackwater.model.devices import template_slice
 from slackwater.model.ids import UnixTime
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Node
 from slackwater.model.pod_constraints import KindInterner
-from slackwater.model.template_devices import template_slice
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.planner.messages import FRAMED_TYPES
 from slackwater.runtime.planner.value_frames import Decoder, Encoder

@@ -14,13 +14,12 @@ import pytest
 from msgspec import structs
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
 from slackwater.model.events import Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import MOST_RULES, KindInterner
 from slackwater.model.reasons import Reason
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from tests.faults.virtualloop import run_virtually

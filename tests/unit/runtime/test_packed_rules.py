@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.controllers.preemption.potential_victims import _has_to_stay
+from slackwater.controllers.preemption.victims import _has_to_stay
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod

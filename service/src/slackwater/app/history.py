@@ -13,10 +13,9 @@ from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.history import ConfigMapHistory
 from slackwater.app.settings import Settings
-from slackwater.controllers.history.answer import newest, past_of
 from slackwater.controllers.history.loop import HistoryLoop
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import History
+from slackwater.controllers.history.state import History, newest, past_of
 from slackwater.model.history import HistoryLine, PastOfObject
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.clock import SteadyClock, Times
@@ -85,7 +84,7 @@ class ServiceHistory:
 
 
 def _preemptor_of(state_machine: StateMachine, victim: PodUid) -> PodKey | None:
-    uid = state_machine.state.accepted_preemptions.preemptor_of(victim)
+    uid = state_machine.preemptions.accepted.preemptor_of(victim)
     pod = None if uid is None else state_machine.state.pods.known(uid)
     return None if pod is None else pod.key
 

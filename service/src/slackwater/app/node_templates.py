@@ -12,10 +12,9 @@ from msgspec import structs
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app.settings.autoscaling import Template, TemplateDevices
 from slackwater.configuration.values import quantity_text
-from slackwater.model.devices import ResourceSlice
+from slackwater.model.devices import ResourceSlice, template_slice
 from slackwater.model.objects import Node
 from slackwater.model.storage import CsiNode
-from slackwater.model.template_devices import template_slice
 from slackwater_protocol.units import Nanos
 
 _KUBELETS_PODS: Final = "110"

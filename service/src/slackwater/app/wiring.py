@@ -57,7 +57,7 @@ from slackwater.controllers.history.metrics import HistoryCollector
 from slackwater.controllers.leadership.metrics import LeaderCollector, LeaderStatus, alone
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.controllers.permits.service import PermitService
-from slackwater.controllers.placement.loop import ScoringLoop
+from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer
 from slackwater.model.effects import DrainEnd, DrainReport, Effect
@@ -69,9 +69,7 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import SteadyClock, Times
 from slackwater.runtime.autoscaler.metrics import AutoscalerCollector, PlannerCollector
 from slackwater.runtime.decision_log import DecisionLog, DecisionLoggingWriter
-from slackwater.runtime.dispatcher import Dispatcher
-from slackwater.runtime.filter_backpressure import FilterBackpressure
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
+from slackwater.runtime.dispatcher import Dispatcher, FilterBackpressure
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.record.recording import RecordedStateMachine

@@ -7,31 +7,24 @@ Invariant: all tables change in place, and only the state machine changes them. 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from slackwater.cluster.accepted_preemptions import AcceptedPreemptions
-from slackwater.cluster.annotations import PermitAnnotations
-from slackwater.cluster.bind_backoff import BindBackoff
-from slackwater.cluster.drain_destinations import DrainDestinations
 from slackwater.cluster.event_counts import EventCounts
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.nodes import NodeTable
-from slackwater.cluster.nominated_room import NominatedRoom
 from slackwater.cluster.pdbs import Budgets
 from slackwater.cluster.pods import PodTable
 from slackwater.cluster.quarantine import Quarantine
+from slackwater.cluster.refusals import BindBackoff, UnschedulablePods
 from slackwater.cluster.reservations import Reservation, Reservations
-from slackwater.cluster.sample_misses import SampleMisses
-from slackwater.cluster.unschedulable_pods import UnschedulablePods
-from slackwater.cluster.vertical_pods import VerticalPods
+from slackwater.cluster.vertical_pods import PermitAnnotations, VerticalPods
 from slackwater.fit.feasible_nodes import admitting
 from slackwater.model.columns import Mask
 from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import KubernetesVersion
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger import Ledger, NodePolicy
 from slackwater.model.pod_constraints import MOST_RULES, Kind
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 
@@ -70,63 +63,33 @@ class AdmittingRows:
         return mask
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
     """All that is known of the cluster, one table for each kind of fact; each table's module describes its content."""
 
-    ledger: Ledger
-    nodes: NodeTable
-    quarantine: Quarantine
-    admitting: AdmittingRows
-    pods: PodTable
-    annotations: PermitAnnotations
-    vertical_pods: VerticalPods
-    reservations: Reservations
-    holds: Holds
-    destinations: DrainDestinations
-    room: NominatedRoom
-    bind_backoff: BindBackoff
-    budgets: Budgets
-    sample_misses: SampleMisses
-    unschedulable_pods: UnschedulablePods
-    accepted_preemptions: AcceptedPreemptions
-    event_counts: EventCounts
+    def __init__(
+        self,
+        nodes: NodePolicy,
+        kubernetes: KubernetesVersion,
+        reservation_ended: Callable[[PodUid, Reservation], None],
+        profiles: Profiles = NO_PROFILES,
+    ) -> None:
+        """Creates an empty cluster state. `kubernetes` is the version by whose rules nodes are judged, with the `profiles` of
+        kube-scheduler. `reservation_ended` is called with each reservation that ends."""
+        self.ledger = Ledger()
+        self.nodes = NodeTable(self.ledger, nodes, kubernetes, profiles)
+        self.quarantine = Quarantine(self.nodes)
+        self.admitting = AdmittingRows(self.nodes, self.quarantine)
+        self.pods = PodTable()
+        self.annotations = PermitAnnotations()
+        self.vertical_pods = VerticalPods(self.annotations, self.nodes)
+        self.reservations = Reservations(self.ledger, self.nodes, reservation_ended)
+        self.holds = Holds(self.ledger, self.nodes, self.pods)
+        self.bind_backoff = BindBackoff(self.nodes)
+        self.budgets = Budgets()
+        self.unschedulable_pods = UnschedulablePods()
+        self.event_counts = EventCounts()
 
     def counts_more_than_scheduler(self) -> bool:
         """Could kube-scheduler put more on some node than we count as its Total? It could if a pod grows in place anywhere,
         since one may be bound to any node, or if amounts are set aside for the system."""
         return self.pods.vertical > 0 or bool(self.nodes.stricter.any())
-
-
-def opened(
-    nodes: NodePolicy,
-    kubernetes: KubernetesVersion,
-    reservation_ended: Callable[[PodUid, Reservation], None],
-    profiles: Profiles = NO_PROFILES,
-) -> ClusterState:
-    """Creates an empty cluster state. `kubernetes` is the version by whose rules nodes are judged, with the `profiles` of
-    kube-scheduler. `reservation_ended` is called with each reservation that ends."""
-    ledger = Ledger()
-    table = NodeTable(ledger, nodes, kubernetes, profiles)
-    annotations, quarantine = PermitAnnotations(), Quarantine(table)
-    holds, pods = Holds(ledger, table), PodTable()
-    destinations = DrainDestinations(ledger, table, holds, pods)
-    return ClusterState(
-        ledger=ledger,
-        nodes=table,
-        quarantine=quarantine,
-        admitting=AdmittingRows(table, quarantine),
-        pods=pods,
-        annotations=annotations,
-        vertical_pods=VerticalPods(annotations, table),
-        reservations=Reservations(ledger, table, reservation_ended),
-        holds=holds,
-        destinations=destinations,
-        room=NominatedRoom(ledger, table, holds, destinations),
-        bind_backoff=BindBackoff(table),
-        budgets=Budgets(),
-        sample_misses=SampleMisses(),
-        unschedulable_pods=UnschedulablePods(),
-        accepted_preemptions=AcceptedPreemptions(),
-        event_counts=EventCounts(),
-    )

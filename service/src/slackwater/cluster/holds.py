@@ -3,12 +3,14 @@
     bind         filter named the node, or prioritize guessed it, or a nomination after a sample miss: until bound, asked about
                  again, or late
     former try   filter named the node at an earlier try, and a bind may still come: until a read finds the pod unbound
-    preemption   the node of a preemptor (`nominated_room`)
-    drain        the destination of a pod that leaves its node (`drain_destinations`)
+    preemption   the node of a preemptor, while its victims leave and until kube-scheduler tries it again
+    drain        the destination of a pod that leaves its node (`DrainDestinations`)
     migration    the target node of a virtual machine's migration (`controllers.migration`)
 
 A pod has one hold for each cause, and one for each former try. Invariant: what the ledger holds on a row is the sum over the
-holds on it. Whoever changes a hold does it here, since the ledger, the shares of nominees and the journal follow.
+holds on it. Whoever changes a hold does it here, since the ledger, the shares of nominees and the journal follow. Two callers
+leave the invariant for a moment, and restore it before they return: who judges a pod again (`suspend`, then `restore` or
+`retry`), and who judges it `beside` the room that it may use.
 """
 
 import math
@@ -16,14 +18,19 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 from typing import Final, Literal, NamedTuple
 
+import numpy as np
 from msgspec import Struct, structs
 
 from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
-from slackwater.cluster.priority_shares import PriorityShares
-from slackwater.model.ids import Instant, PodKey, PodUid, Row
-from slackwater.model.ledger.ledger import Ledger
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.cluster.pods import PodTable
+from slackwater.fit.plugins.node_accounting import fits_on
+from slackwater.model.changes import KeptRoom
+from slackwater.model.columns import Int64, Rows
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
+from slackwater.model.ledger import Ledger, PriorityShares
+from slackwater.model.objects import Pod
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 _NEVER: Final = Instant(math.inf)
 
@@ -44,8 +51,9 @@ class Hold(Struct, frozen=True, kw_only=True, eq=False):
 
     `bind_may_come`: kube-scheduler binds by itself and may have sent the bind, so the hold does not end by time alone: the pod
     is read first. `doubted`: the pod is being read. `nominee` is the pod's priority as long as the pod is only nominated to the
-    node and kube-scheduler has not asked about it; pods of higher priority ignore such a hold (`NominatedRoom.beside`).
-    `guess`: kube-scheduler may choose another node, so binds of other pods may use this room.
+    node and kube-scheduler has not asked about it; pods of higher priority ignore such a hold (`Holds.beside`).
+    `guess`: kube-scheduler may choose another node, so binds of other pods may use this room. `priority` and
+    `preemption` are those of a preemptor: its priority, and the number of its preemption, which grows from one to the next.
     """
 
     key: PodKey
@@ -56,20 +64,25 @@ class Hold(Struct, frozen=True, kw_only=True, eq=False):
     doubted: bool = False
     nominee: int | None = None
     guess: bool = False
+    priority: int = 0
+    preemption: int = 0
 
 
 class Holds:
     """All holds. Methods that take a UID are about a pod's holds for its bind: the present one, and those of former tries."""
 
-    def __init__(self, ledger: Ledger, nodes: NodeTable) -> None:
+    def __init__(self, ledger: Ledger, nodes: NodeTable, pods: PodTable) -> None:
         self._ledger = ledger
         self._nodes = nodes
         self._holds: dict[HoldKey, Hold] = {}
         #: The amounts of nominees' holds, by the nominees' priority.
         self.nominated = PriorityShares()
+        self.destinations = DrainDestinations(ledger, nodes, self, pods)
         #: The keys of each pod's former tries, the oldest first.
         self._former: dict[PodUid, list[HoldKey]] = {}
         self._former_tries = 0
+        #: The holds of preemptors.
+        self._preemptors: dict[PodUid, Hold] = {}
         #: Lower bounds of the deadlines: of holds that end by time alone, and of those whose bind may come. So most ticks look
         #: at no hold.
         self._expires_at = self._doubtful_at = _NEVER
@@ -79,12 +92,9 @@ class Holds:
     def put(self, key: HoldKey, hold: Hold) -> None:
         """Keeps the room, in place of what the key kept before."""
         self.drop(key)
-        self._enter(key, hold)
-
-    def _enter(self, key: HoldKey, hold: Hold) -> None:
         self._ledger.hold(hold.row, hold.amounts)
         if hold.nominee is not None:
-            self.nominated.admit(hold.row, hold.nominee, hold.amounts)
+            self.nominated.add(hold.row, hold.nominee, hold.amounts, pods=1)
         self._holds[key] = hold
         if hold.bind_may_come:
             self._doubtful_at = min(self._doubtful_at, hold.deadline)
@@ -95,6 +105,8 @@ class Holds:
         elif key.cause == "former try":
             self._former.setdefault(key.uid, []).append(key)
             self._former_tries = max(self._former_tries, key.number + 1)
+        elif key.cause == "preemption":
+            self._preemptors[key.uid] = hold
 
     def get(self, key: HoldKey) -> Hold | None:
         return self._holds.get(key)
@@ -111,9 +123,9 @@ class Holds:
         hold = self._holds.pop(key, None)
         if hold is None:
             return None
-        self._ledger.release_held(hold.row, hold.amounts)
+        self._ledger.hold(hold.row, hold.amounts, -1)
         if hold.nominee is not None:
-            self.nominated.release(hold.row, hold.nominee, hold.amounts)
+            self.nominated.add(hold.row, hold.nominee, NOTHING.minus(hold.amounts), pods=-1)
         if key.cause == "bind":
             self.journal.note(key.uid)
         elif key.cause == "former try":
@@ -121,6 +133,8 @@ class Holds:
             keys.remove(key)
             if not keys:
                 del self._former[key.uid]
+        elif key.cause == "preemption":
+            del self._preemptors[key.uid]
         return hold
 
     def guessed_on(self, row: Row) -> Amounts:
@@ -172,7 +186,7 @@ class Holds:
     def restore(self, suspended: Sequence[tuple[HoldKey, Hold]]) -> None:
         """Puts the suspended holds back as they were."""
         for key, hold in suspended:
-            self._enter(key, hold)
+            self.put(key, hold)
 
     def retry(self, uid: PodUid, suspended: Sequence[tuple[HoldKey, Hold]], until: Instant | None) -> None:
         """Ends the suspended holds after the pod was judged again, or makes them holds of former tries.
@@ -186,7 +200,7 @@ class Holds:
                 continue
             if hold.bind_may_come and until is not None:
                 left = structs.replace(hold, deadline=min(hold.deadline, until), doubted=False)
-                self._enter(HoldKey(uid, "former try", self._former_tries), left)
+                self.put(HoldKey(uid, "former try", self._former_tries), left)
             else:
                 self._nodes.room_appeared(hold.row)
 
@@ -213,8 +227,147 @@ class Holds:
             self.drop(key)
         return ended
 
+    # --- room of preemptors, and of nominees --------------------------------------------------------------------------------
+
+    def keep_for_preemptor(self, pod: Pod, node: NodeName, number: int) -> None:
+        """Keeps room for the preemptor on the node, in place of earlier such room of the pod, until the end of its preemption.
+        Keeps none if the node is unknown. `number` is that of the preemption."""
+        key, row = HoldKey(pod.uid, "preemption"), self._nodes.row_of.get(node)
+        if row is None:
+            self.drop(key)
+        else:
+            self.put(key, Hold(key=pod.key, row=row, amounts=pod.need, priority=pod.priority, preemption=number))
+
+    def node_of_preemptor(self, uid: PodUid) -> NodeName | None:
+        hold = self._preemptors.get(uid)
+        node = None if hold is None else self._nodes.by_row[hold.row]
+        return None if node is None else node.name
+
+    def kept_on(self, rows: Rows, priority: int) -> Int64:
+        """The room on each row that is kept for preemptors of that priority or a higher one; shape (resources, len(rows))."""
+        kept = np.zeros((len(RESOURCES), self._ledger.columns.n_rows), np.int64)
+        for hold in self._preemptors.values():
+            if hold.priority >= priority:
+                kept[:, hold.row] += hold.amounts
+        return kept[:, rows]
+
+    def beside(self, pod: Pod, number: int | None = None) -> "_Lifted":
+        """A context in which room counts as free that the pod may use although it is kept for others: that of nominees with a
+        lower priority, and of evicted pods that the pod may replace.
+
+        `number` is that of the pod's own preemption. Of two preemptors of equal priority the earlier one may use the room of
+        the later one, which chose its victims without counting on the earlier one's room.
+        """
+        nominated = self.nominated.below(pod.priority, self._ledger.columns.n_rows)
+        lifted = [self._holds[key] for key in self.destinations.released_to(pod) if key in self._holds]
+        lifted += [
+            hold
+            for hold in self._preemptors.values()
+            if hold.priority < pod.priority
+            or (number is not None and hold.priority == pod.priority and hold.preemption > number)
+        ]
+        return _Lifted(self._ledger, lifted, nominated)
+
     def __iter__(self) -> Iterator[tuple[HoldKey, Hold]]:
         return iter(self._holds.items())
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._holds
+
     def __len__(self) -> int:
         return len(self._holds)
+
+
+class _Lifted(NamedTuple):
+    """A context in which these holds, and the amounts of nominees, count as free."""
+
+    ledger: Ledger
+    holds: Sequence[Hold]
+    nominated: Int64 | None
+
+    def __enter__(self) -> None:
+        self._hold(-1)
+
+    def __exit__(self, *_: object) -> None:
+        self._hold(1)
+
+    def _hold(self, sign: int) -> None:
+        for hold in self.holds:
+            self.ledger.hold(hold.row, hold.amounts, sign)
+        if self.nominated is not None:
+            self.ledger.hold_on_all(sign * self.nominated)
+
+
+class DrainDestinations:
+    """The destinations of running drains: for each pod of a draining node the room that is kept where it fits.
+
+    Until its pod leaves, no pod of the same or a lower priority may use it; pods of a higher priority may, as with a nominee's
+    hold. Once the pod leaves, pods of its group may: one of them replaces it, and nobody knows which, nor where kube-scheduler
+    puts it. So each bound pod of the group ends one such hold, on its own node if there is one. The room ends with the drain.
+    """
+
+    def __init__(self, ledger: Ledger, nodes: NodeTable, holds: Holds, pods: PodTable) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._holds = holds
+        self._pods = pods
+        self._kept: dict[PodUid, KeptRoom] = {}
+        #: Room has ended since the last `take_freed`.
+        self._freed = False
+
+    def keep(self, pod: Pod, of: NodeName, to: NodeName) -> bool:
+        """Keeps room on the node `to` for the pod of the draining node `of`, in place of its earlier room. Returns False, and
+        keeps none, if the node is unknown or has no room."""
+        self._drop(pod.uid)
+        row = self._nodes.row_of.get(to)
+        amounts = pod.need if pod.successor is None else pod.renewed_kind.requests
+        if row is None or not fits_on(amounts, self._ledger.columns, Row(row)):
+            return False
+        self._holds.put(HoldKey(pod.uid, "drain"), Hold(key=pod.key, row=Row(row), amounts=amounts, nominee=pod.priority))
+        self._kept[pod.uid] = KeptRoom(pod, of, to, released=False)
+        return True
+
+    def end(self, of: NodeName) -> None:
+        """Ends all room that is kept for pods of the node, because its drain has ended or is rolled back."""
+        for uid in [uid for uid, kept in self._kept.items() if kept.of == of]:
+            self._drop(uid)
+
+    def bound(self, pod: Pod, node: NodeName) -> None:
+        """Notes that the pod was bound to the node. If it may be the replacement of a pod that left, that pod's room ends."""
+        if released := self.released_to(pod):
+            self._drop(min(released, key=lambda key: self._kept[key.uid].to != node).uid)
+
+    def take_freed(self) -> bool:
+        """Whether pods may now use room that was kept before, since the last call."""
+        freed, self._freed = self._freed, False
+        return freed
+
+    def left(self, uid: PodUid) -> None:
+        """Notes that the pod was evicted: pods of its group may use its room now."""
+        self._freed |= uid in self._kept
+
+    def released_to(self, pod: Pod) -> list[HoldKey]:
+        """The keys of the holds that the pod may use, because it may be the replacement of their pods."""
+        return [
+            HoldKey(uid, "drain")
+            for uid, kept in self._kept.items()
+            if uid != pod.uid and kept.pod.group == pod.group and self._is_leaving(uid)
+        ]
+
+    def _is_leaving(self, uid: PodUid) -> bool:
+        pod = self._pods.get(uid)
+        return pod is None or pod.deleting or pod.ended
+
+    def _drop(self, uid: PodUid) -> None:
+        if self._kept.pop(uid, None) is not None:
+            self._holds.drop(HoldKey(uid, "drain"))
+            self._freed = True
+
+    def __iter__(self) -> Iterator[KeptRoom]:
+        """What is kept now, in the order in which it was kept; nothing of nodes that are gone."""
+        for uid, kept in self._kept.items():
+            if HoldKey(uid, "drain") in self._holds:
+                yield kept._replace(released=self._is_leaving(uid))
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -1,25 +1,139 @@
 """The state of each counted pod that grows in place, and which resources it counts for, at first and after each change.
 
-The state lives as long as the pod's reservation. The formulas are in the ledger; this module decides which formula applies.
+- `VerticalPods`: the states. Each lives as long as the pod's reservation. The formulas are in `model.pod_resources`; this
+  module decides which formula applies.
+- `PermitAnnotations`: which object has a pod's permit annotation, and its text.
+- `unreadable_annotations`, `unreadable_permit`: Events that report unreadable annotations to people, once for each text.
+
+With unreadable sizes a pod counts by its requests. With an unreadable permit it counts by its Max, a plain pod by at most what
+its node has. With a readable one it counts by that, and by at most what its node has.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
 
-from slackwater.cluster.annotations import PermitAnnotations
 from slackwater.cluster.nodes import NodeTable
+from slackwater.model.effects import Announce, Effect
 from slackwater.model.ids import Instant, PodKey, PodUid
-from slackwater.model.ledger.ledger import (
+from slackwater.model.objects import Pod
+from slackwater.model.permits import Load, PersistedPermit, read_written
+from slackwater.model.pod_resources import (
     PodResources,
+    bounds_changed,
     certain_resources,
+    migration_found,
     ordinary_resources,
     resources_of_unknown_permit,
     restored_resources,
+    scaling_disabled,
+    use_changed,
 )
-from slackwater.model.ledger.transitions import bounds_changed, migration_found, scaling_disabled, use_changed
-from slackwater.model.objects import Pod
-from slackwater.model.permits import Load, PersistedPermit, read_written
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.model.vertical import Vertical
+from slackwater.model.vertical import Machine, Vertical
+from slackwater_protocol.names import PERMIT
+
+
+class AnnotationPlace(NamedTuple):
+    """The object that has a pod's permit annotation, and the annotation's text."""
+
+    on: Literal["machine", "pod"]
+    uid: str
+    key: PodKey
+    text: str | None
+
+
+class PermitAnnotations:
+    """The permit annotations by pod.
+
+    The annotation is on the VirtualMachine if the pod has one, since NeonVM's controller removes annotations that only the
+    machine's pods have; otherwise it is on the Pod. The text that a write returned counts until the watch shows that text, or a
+    newer one.
+    """
+
+    def __init__(self) -> None:
+        #: By `PodKey`; looked up by a plain pair, which is quicker to create.
+        self._machines: dict[tuple[str, str], Machine] = {}
+        #: Results of writes to pods: (version, text).
+        self._written: dict[PodUid, tuple[int, str | None]] = {}
+
+    def machine_seen(self, machine: Machine) -> bool:
+        """Stores the machine as it is now; True if its permit annotation changed. An older version is ignored."""
+        known = self._machines.get(machine.key)
+        if known is not None and known.uid == machine.uid and known.resource_version > machine.resource_version:
+            return False
+        self._machines[machine.key] = machine
+        return known is None or known.permit != machine.permit
+
+    def machine_gone(self, key: PodKey) -> None:
+        self._machines.pop(key, None)
+
+    def place_of(self, pod: Pod) -> AnnotationPlace:
+        """The object that has the permit annotation of the pod, which must be vertical, and the annotation's text."""
+        assert pod.vertical is not None
+        machine = self._machine_of(pod)
+        if machine is not None:
+            return AnnotationPlace("machine", machine.uid, machine.key, machine.permit)
+        version, text = self._written.get(pod.uid, (-1, None))
+        return AnnotationPlace("pod", pod.uid, pod.key, text if version > pod.resource_version else pod.vertical.permit)
+
+    def note(self, pod: Pod, text: str | None, version: int, *, counted: bool) -> None:
+        """Stores the text that a write or a read returned, with the resource version of the annotated object.
+
+        For a pod that does not count (any more) only its machine's text is stored: nothing would read or remove an entry of the
+        pod itself.
+        """
+        machine = self._machine_of(pod)
+        if machine is None:
+            if counted:
+                self._written[pod.uid] = (version, text)
+        elif version >= machine.resource_version:
+            self._machines[machine.key] = replace(machine, permit=text, resource_version=version)
+
+    def note_pod(self, pod: PodUid, text: str | None, version: int) -> None:
+        """Stores the text of an annotation on the Pod itself, as of a resource version."""
+        self._written[pod] = (version, text)
+
+    def written(self) -> list[tuple[PodUid, int, str | None]]:
+        return [(uid, version, text) for uid, (version, text) in self._written.items()]
+
+    def forget(self, pod: PodUid) -> None:
+        self._written.pop(pod, None)
+
+    def _machine_of(self, pod: Pod) -> Machine | None:
+        if pod.vertical is None or pod.vertical.machine is None:
+            return None
+        return self._machines.get((pod.key.namespace, pod.vertical.machine))
+
+    def machines(self) -> list[Machine]:
+        return list(self._machines.values())
+
+
+_REASON: Final = "UnreadableAnnotation"
+
+
+def unreadable_annotations(before: Pod | None, pod: Pod) -> list[Effect]:
+    """Events for the pod's annotations that cannot be read, but not for texts that were the same in `before`, the pod's last
+    state."""
+    effects: list[Effect] = []
+    if pod.vertical_problem is not None and (before is None or before.vertical_problem != pod.vertical_problem):
+        effects.append(_unreadable(pod, f"{pod.vertical_problem}; it counts as missing"))
+    permit = _permit(pod)
+    return effects if before is not None and _permit(before) == permit else effects + unreadable_permit(pod, permit)
+
+
+def unreadable_permit(pod: Pod, text: str | None) -> list[Effect]:
+    """An Event if the text of the pod's permit annotation cannot be read."""
+    if text is None or read_written(text) is not None:
+        return []
+    return [_unreadable(pod, f"annotation {PERMIT}: got {text:.200}, want what the service writes; it counts as unknown")]
+
+
+def _permit(pod: Pod) -> str | None:
+    return None if pod.vertical is None else pod.vertical.permit
+
+
+def _unreadable(pod: Pod, problem: str) -> Effect:
+    return Announce(pod.uid, pod.key, "Warning", _REASON, problem)
 
 
 @dataclass(slots=True)
@@ -126,7 +240,7 @@ class VerticalPods:
 
     def _arriving(self, pod: Pod) -> Amounts:
         vertical = pod.vertical
-        if vertical is None or vertical.migration is None or not (vertical.scaling and _is_target(vertical)):
+        if vertical is None or vertical.migration is None or not (vertical.scaling and vertical.is_target):
             return NOTHING
         return self.arriving.get(PodKey(pod.key.namespace, vertical.migration.name), NOTHING)
 
@@ -140,12 +254,12 @@ class VerticalPods:
         vertical = pod.vertical
         if vertical is None:
             return ordinary_resources(pod.kind.requests)
-        self._begin(pod, vertical, exact=not vertical.scaling or _is_target(vertical))
+        self._begin(pod, vertical, exact=not vertical.scaling or vertical.is_target)
         vertical_pod = self._vertical_pods[pod.uid]
-        vertical_pod.fenced = not self.listing or not vertical.scaling or _is_target(vertical)
+        vertical_pod.fenced = not self.listing or not vertical.scaling or vertical.is_target
         vertical_pod.found_on = self._annotations.place_of(pod).text
         pod_resources = self._restored_resources(pod, vertical, vertical_pod.found_on, scheduler_name)
-        return self.expecting(pod_resources, pod) if _is_target(vertical) else pod_resources
+        return self.expecting(pod_resources, pod) if vertical.is_target else pod_resources
 
     def _found_again(self, pod: Pod, vertical: Vertical, vertical_pod: VerticalPodState, scheduler_name: str) -> PodResources:
         """The resources of a pod whose agent has not asked yet, after the pod or its machine changed."""
@@ -177,7 +291,7 @@ class VerticalPods:
         """Whether a permit of the pod may be written to its annotation. False if the pod does not grow in place, or is the
         target of a migration. False also for the source if the machine's annotation has the target's permit by now, which must
         not be overwritten."""
-        if pod.vertical is None or _is_target(pod.vertical):
+        if pod.vertical is None or pod.vertical.is_target:
             return False
         written = read_written(self._annotations.place_of(pod).text)
         return pod.vertical.migration is None or written is None or _own(written, pod) is not None
@@ -204,7 +318,7 @@ class VerticalPods:
     def _restored_resources(self, pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> PodResources:
         written, migration = read_written(text), vertical.migration
         own = _own(written, pod)
-        if not vertical.scaling or _is_target(vertical):
+        if not vertical.scaling or vertical.is_target:
             return _placed_resources(vertical)
         if own is not None:
             most = self._allocatable(pod)
@@ -242,13 +356,9 @@ class VerticalPods:
             pod_resources = (
                 _resized(before, vertical_pod, pod_resources) if resized else _followed(before, vertical, pod_resources)
             )
-            if _is_target(vertical) and vertical_pod.heard_at is None:
+            if vertical.is_target and vertical_pod.heard_at is None:
                 pod_resources = self.expecting(pod_resources, pod)
         return pod_resources
-
-
-def _is_target(vertical: Vertical) -> bool:
-    return vertical.migration is not None and vertical.migration.role == "target"
 
 
 def _own(written: PersistedPermit | None, pod: Pod) -> PersistedPermit | None:
@@ -302,6 +412,6 @@ def _followed(before: Vertical, after: Vertical, pod_resources: PodResources) ->
             if grows
             else replace(pod_resources, min=after.min, max=after.max)
         )
-    if before.using != after.using and (not (before.scaling and after.scaling) or _is_target(after)):
+    if before.using != after.using and (not (before.scaling and after.scaling) or after.is_target):
         pod_resources = use_changed(pod_resources, after.using)
     return pod_resources

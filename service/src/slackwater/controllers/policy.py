@@ -9,7 +9,7 @@ from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import Ppm, Seconds
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.ledger.ledger import NodePolicy
+from slackwater.model.ledger import NodePolicy
 from slackwater.model.pauses import Activity
 from slackwater.model.resources import Amounts
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles

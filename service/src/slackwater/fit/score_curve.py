@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slackwater.fit.scoring import MANY_ROWS, Arithmetic, Room, RoomScore, Value
-from slackwater.model.columns import Int64, NodeColumns, Rows, vertical
+from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.resources import CPU, MEMORY, Amounts
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 
@@ -34,7 +34,8 @@ class ScoreCurve:
         fullness = of.smaller(fullness, 1.0)
         rising = falling = None
         if self.peak > 0.0:
-            rising = self.min_usage + (1.0 - self.min_usage) * (fullness / min(self.peak, 1.0))
+            peak = min(self.peak, 1.0)
+            rising = self.min_usage + (1.0 - self.min_usage) * (of.smaller(fullness, peak) / peak)
         if self.peak < 1.0:
             falling = self.max_usage + (1.0 - self.max_usage) * ((1.0 - fullness) / (1.0 - max(self.peak, 0.0)))
         if rising is None or falling is None:
@@ -48,7 +49,7 @@ def fractions(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCur
     The size factor is Total / largest Total of all rows. The score is 0 if the pod does not fit, or the node has no Total.
     """
     total = np.take(columns.total, rows, axis=1)
-    after = np.take(columns.reserved, rows, axis=1) + vertical(wanted)
+    after = np.take(columns.reserved, rows, axis=1) + wanted.column
     found: npt.NDArray[np.float64] = fractions_of(after, total, columns.total.max(axis=1, initial=0), curve)
     return found
 

@@ -13,11 +13,20 @@ from typing import NamedTuple
 from slackwater.model.auxiliary import Targets
 from slackwater.model.devices import DeviceObjects
 from slackwater.model.ids import Generation, NodeName, PodUid
-from slackwater.model.kept_room import KeptRoom
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.scheduler_profile import Profiles, SpreadSources
 from slackwater.model.storage import Storage
+
+
+class KeptRoom(NamedTuple):
+    """Room for `pod` on the node `to`, because the node `of` is being drained. `released`: the pod leaves or has left, and its
+    replacement, a pod of the same group, may use the room."""
+
+    pod: Pod
+    of: NodeName
+    to: NodeName
+    released: bool
 
 
 class NodeChange(NamedTuple):

@@ -4,12 +4,12 @@
 the annotation of a preemptor.
 """
 
-import json
 import math
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 from msgspec import Struct, structs
 
 from slackwater.model.devices import ResourceSlice
@@ -31,9 +31,6 @@ class OngoingPreemption(Struct, frozen=True):
     node: NodeName
     victims: tuple[PodUid, ...]
 
-    def text(self) -> str:
-        return json.dumps({"node": self.node, "victims": list(self.victims)}, separators=(",", ":"))
-
 
 def read_preempting(text: str | None) -> OngoingPreemption | None:
     """Reads a preemptor's annotation `slackwater.dev/preempting`, the part of a preemption that outlives the process. None if
@@ -44,13 +41,9 @@ def read_preempting(text: str | None) -> OngoingPreemption | None:
     if text is None:
         return None
     try:
-        document = json.loads(text)
-        node, victims = document["node"], document["victims"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return msgspec.json.decode(text, type=OngoingPreemption)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    if not isinstance(node, str) or not isinstance(victims, list) or not all(isinstance(uid, str) for uid in victims):
-        return None
-    return OngoingPreemption(NodeName(node), tuple(PodUid(uid) for uid in victims))
 
 
 _DAEMON_SET: Final = ("apps", "DaemonSet")
@@ -153,6 +146,11 @@ class Pod(Struct, frozen=True, kw_only=True):
     def renewed_kind(self) -> Kind:
         """The `Kind` of the pod that the controller makes after this one."""
         return self.successor or self.kind
+
+    @property
+    def group(self) -> tuple[Kind, Labels, int]:
+        """What the pod has in common with the pod that its controller makes after it: needs, labels and priority."""
+        return self.renewed_kind, self.labels, self.priority
 
     @property
     def migratable(self) -> bool:

@@ -1,11 +1,11 @@
 """An agent's request for its pod, the answer, and the permit annotation.
 
-- `PermitAsk`, `PermitAnswer`, `PermitRefusal`: the values between the HTTP adapter and `controllers.permits`. The adapter has
-  already decoded a request and checked it against the protocol.
+- `PermitAsk`, `PermitDecision`, `PermitAnswer`, `PermitRefusal`: the values between the HTTP adapter and
+  `runtime.flows.permits`. The adapter has already decoded a request and checked it against the protocol.
 - `PersistedPermit`: the part of an agent's permit that outlives this process.
 
 All amounts are integers, so a sum does not depend on the order of additions. Only the HTTP adapter knows the JSON and the names
-of versions; the formula is in `model.ledger.transitions`.
+of versions; the formula is in `model.pod_resources`.
 """
 
 import json
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.effects import Effect
+from slackwater.model.ids import NodeName, PodKey, PodUid, Row
 from slackwater.model.interning import cached_texts
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
 from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
@@ -74,6 +75,26 @@ class PermitRefusal:
     code: str
     message: str
     node: NodeName | None = None  #: where the pod counts, if it does; for metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermitDecision:
+    """The decision about an agent's request, before a permit limit is persisted for it. `denied`: some growth had no room.
+
+    `asked`: what the agent asks for. `held`: what the agent may use already. Both are in milliCPU and bytes,
+    whatever units the agent uses. `first_odd`: this is the pod's first request that is no multiple of its compute unit.
+    """
+
+    uid: PodUid
+    row: Row
+    asked: Amounts
+    held: Amounts
+    slot_bytes: int
+    notified: bool  #: the agent knows that the pod migrates, so it is permitted what it has
+    migrate: bool
+    denied: bool
+    first_odd: bool
+    effects: tuple[Effect, ...]
 
 
 #: How many distinct annotation texts are cached, for reading and for writing: every request reads the texts of all counted

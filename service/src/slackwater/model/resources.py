@@ -10,6 +10,9 @@ reserves none of them beyond what kube-scheduler itself assumes.
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from slackwater_protocol.units import Bytes, MilliCpu
 
 ResourceName = Literal["cpu", "memory"]
@@ -47,6 +50,11 @@ class Amounts(NamedTuple):
 
     cpu: MilliCpu
     memory: Bytes
+
+    @property
+    def column(self) -> "npt.NDArray[np.int64]":
+        """The amounts as an array of shape (2, 1), which numpy broadcasts over rows."""
+        return np.array([[self.cpu], [self.memory]], np.int64)
 
     def plus(self, other: "Amounts") -> "Amounts":
         return Amounts(MilliCpu(self.cpu + other.cpu), Bytes(self.memory + other.memory))

@@ -62,6 +62,11 @@ class Vertical:
     resizing: ResizeTarget | None = None  #: set for a plain pod only
 
     @property
+    def is_target(self) -> bool:
+        """Does a migration create the pod?"""
+        return self.migration is not None and self.migration.role == "target"
+
+    @property
     def migratable(self) -> bool:
         return self.machine is not None and (self.auto_migrate or self.always_migrate)
 

@@ -100,7 +100,7 @@ class ChangeCollector:
             nodes=(*before[0], *nodes),
             pods=(*before[1], *pods),
             awaiting_victims=frozenset(self._state_machine.preemptions.gated_pods()),
-            kept_room=tuple(self._state_machine.state.destinations),
+            kept_room=tuple(self._state_machine.state.holds.destinations),
             budgets=budgets,
             namespaces=around.namespaces,
             storage=around.storage,
@@ -151,7 +151,7 @@ class ChosenChangeCollector(ChangeCollector):
         if pod is None or pod.ended:
             return PodChange(uid, None)
         reservation = state_machine.state.reservations.get(uid)
-        node = self._held_on(uid) or state_machine.state.room.node_of(uid) or pod.nominated_node
+        node = self._held_on(uid) or state_machine.state.holds.node_of_preemptor(uid) or pod.nominated_node
         if reservation is None and pod.node is None and node is not None:
             pod = pod.on(node)
         return PodChange(uid, as_counted(pod, reservation))

@@ -6,6 +6,7 @@ Entries are sorted by name and amounts are integers (milliCPU, bytes), so two du
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,33 +15,49 @@ from msgspec import structs, to_builtins
 from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.quarantine import Quarantined
 from slackwater.cluster.reservations import Reservation
-from slackwater.cluster.sample_misses import SampleMiss
-from slackwater.controllers.preemption.preemption import Preemption
+from slackwater.cluster.vertical_pods import AnnotationPlace, VerticalPodState
+from slackwater.controllers.migration.migration_choice import MigrationBackoff
+from slackwater.controllers.migration.state import Migration
+from slackwater.controllers.placement.tried_nodes import SampleMiss
+from slackwater.controllers.preemption.state import Preemption
 from slackwater.model.columns import NodeColumns
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.pauses import Pause
+from slackwater.model.permits import read_written
 from slackwater.model.pod_constraints import Kind
-from slackwater.model.resources import NOTHING, RESOURCES
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+from slackwater.model.vertical import Machine, VirtualMachineMigration
 from slackwater.runtime.dump_answer import (
     CountedPod,
     DeniedBind,
+    DumpedAmounts,
+    DumpedBackoff,
+    DumpedCleanup,
     DumpedGate,
     DumpedHold,
+    DumpedMigration,
     DumpedNode,
     DumpedNomination,
     DumpedObjects,
+    DumpedPermit,
     DumpedVersion,
     NodeNumbers,
     PendingPod,
+    PermitOnPod,
     PodNumbers,
     QuarantinedNode,
+    QueuedMachine,
     State,
     Value,
 )
-from slackwater.runtime.dump_vertical import VerticalDump, dumped_amounts, take_vertical, vertical_state
 from slackwater.runtime.state_machine import StateMachine
+
+#: The fields of `DumpedPermit` that are those of `VerticalPodState`: amounts, and others.
+_SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
+_SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
+
 
 #: How the version of every dump begins.
 FAMILY: Final = "slackwater.dev/dumpstate/"
@@ -68,36 +85,59 @@ class Dump:
     quarantine: Sequence[tuple[NodeName, Quarantined]]
     pauses: tuple[Pause, ...]
     kubernetes: KubernetesVersion
-    vertical: VerticalDump
+    vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]
+    #: For each pod that grows in place, the object (pod or VirtualMachine) whose annotation contains its permit.
+    places: Mapping[PodUid, AnnotationPlace]
+    queue: Sequence[tuple[NodeName, PodUid, int | None, int]]
+    moves: Sequence[Migration]
+    vmms: Sequence[VirtualMachineMigration]
+    machines: Sequence[Machine]
+    migration_backoffs: Sequence[tuple[PodKey, MigrationBackoff]]
+    cleanup: Sequence[tuple[PodKey, Instant]]
+    written: Sequence[tuple[PodUid, int, str | None]]
+    epoch: int
 
 
 def take(state_machine: StateMachine, now: Instant) -> Dump:
     """Copies the state. Runs on the event loop, so that no event changes the state meanwhile."""
-    nodes = list(state_machine.state.nodes)
+    state, migrating = state_machine.state, state_machine.migrating
+    nodes = list(state.nodes)
+    vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state.vertical_pods.items()]
+    known = ((uid, state.pods.known(uid)) for uid, _ in vertical_pods)
     return Dump(
         now=now,
         generation=state_machine.generation,
         synced=state_machine.synced,
-        columns=state_machine.state.ledger.columns.copy(),
+        columns=state.ledger.columns.copy(),
         nodes=nodes,
         row_names={row: node.name for row, node in nodes},
-        reservations=state_machine.state.reservations.copy(),
-        pods=list(state_machine.state.pods),
-        holds=list(state_machine.state.holds),
-        sample_miss=state_machine.state.sample_misses.items(),
-        bind_backoff=state_machine.state.bind_backoff.left(now),
-        budgets=list(state_machine.state.budgets),
+        reservations=state.reservations.copy(),
+        pods=list(state.pods),
+        holds=list(state.holds),
+        sample_miss=state_machine.sample_misses.items(),
+        bind_backoff=state.bind_backoff.left(now),
+        budgets=list(state.budgets),
         preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in state_machine.preemptions.items()],
-        quarantine=list(state_machine.state.quarantine.items()),
+        quarantine=list(state.quarantine.items()),
         pauses=state_machine.pausing.pauses,
         kubernetes=state_machine.policy.kubernetes,
-        vertical=take_vertical(state_machine, now),
+        vertical_pods=vertical_pods,
+        places={uid: state.annotations.place_of(pod) for uid, pod in known if pod is not None and pod.vertical is not None},
+        queue=migrating.choice.queue.entries(),
+        moves=[replace(move) for move in migrating.migrations.values()],
+        vmms=list(migrating.objects.values()),
+        machines=state.annotations.machines(),
+        migration_backoffs=migrating.choice.backoffs(),
+        cleanup=migrating.cleanups(),
+        written=state.annotations.written(),
+        epoch=state.vertical_pods.epoch,
     )
 
 
 def state_of(dump: Dump, *, autoscaler: Value | None = None, configuration: Value | None = None) -> State:
     """The answer, with the autoscaler's last loop and the configuration. This is the slow part; it may run in a thread."""
-    vertical = vertical_state(dump.vertical, {uid: reservation.key for uid, reservation in dump.reservations.items()})
+    names = {uid: reservation.key for uid, reservation in dump.reservations.items()}
+    phases = {vmm.key: vmm.phase for vmm in dump.vmms}
     return State(
         version=VERSION,
         kubernetes=DumpedVersion(version=str(dump.kubernetes), feature_gates=dict(dump.kubernetes.gates)),
@@ -131,8 +171,31 @@ def state_of(dump: Dump, *, autoscaler: Value | None = None, configuration: Valu
         objects=_objects(dump),
         autoscaler=autoscaler,
         configuration=configuration or {},
-        **structs.asdict(vertical),
+        epoch=dump.epoch,
+        permits=sorted(
+            (_permit(dump, uid, vertical_pod, names.get(uid)) for uid, vertical_pod in dump.vertical_pods),
+            key=lambda permit: (permit.namespace, permit.name, permit.uid),
+        ),
+        migration_queue=[
+            QueuedMachine(**_named(names.get(uid)), uid=uid, node=node, load1_micro=load, joined=joined)
+            for node, uid, load, joined in dump.queue
+        ],
+        migrations=[_migration(dump, move, phases.get(move.key)) for move in sorted(dump.moves, key=lambda move: move.key)],
+        migration_backoffs=[
+            DumpedBackoff(**_named(key), failures=backoff.failures, ends_in_seconds=_seconds(backoff.until, dump.now))
+            for key, backoff in sorted(dump.migration_backoffs)
+        ],
+        migration_cleanups=[
+            DumpedCleanup(**_named(key), due_in_seconds=_seconds(at, dump.now)) for key, at in sorted(dump.cleanup)
+        ],
+        permits_on_pods=[PermitOnPod(uid=uid, version=version, text=text) for uid, version, text in sorted(dump.written)],
+        virtual_machines=[to_builtins(machine) for machine in sorted(dump.machines, key=lambda machine: machine.key)],
+        virtual_machine_migrations=[to_builtins(vmm) for vmm in sorted(dump.vmms, key=lambda vmm: vmm.key)],
     )
+
+
+def _named(key: PodKey | None) -> dict[str, Any]:
+    return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
 
 
 def _objects(dump: Dump) -> DumpedObjects:
@@ -156,10 +219,6 @@ def _kind(kind: Kind) -> Value:
     return document
 
 
-def _named(key: PodKey) -> dict[str, Any]:
-    return {"namespace": key.namespace, "name": key.name}
-
-
 def _node(columns: NodeColumns, row: Row, node: Node) -> DumpedNode:
     cpu, memory = (
         NodeNumbers(**{name: int(getattr(columns, name)[r, row]) for name in NodeNumbers.__struct_fields__})
@@ -178,7 +237,7 @@ def _counted(dump: Dump, uid: PodUid, reservation: Reservation) -> CountedPod:
         uid=uid,
         node=reservation.node,
         state=reservation.state,
-        ask_in_seconds=None if reservation.deadline is None else round(reservation.deadline - dump.now, 3),
+        ask_in_seconds=_seconds(reservation.deadline, dump.now),
         vertical=reservation.vertical,
         priority=reservation.priority,
         cpu=cpu,
@@ -204,7 +263,7 @@ def _hold(dump: Dump, key: HoldKey, hold: Hold) -> DumpedHold:
         cause=key.cause,
         node=dump.row_names.get(hold.row),
         amounts=dumped_amounts(hold.amounts),
-        ends_in_seconds=None if math.isinf(hold.deadline) else round(hold.deadline - dump.now, 3),
+        ends_in_seconds=_seconds(hold.deadline, dump.now),
         nominee=hold.nominee,
     )
 
@@ -221,3 +280,55 @@ def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> DumpedGate:
         since_seconds=round(now - preemption.since, 3),
         ends_in_seconds=round(preemption.deadline - now, 3),
     )
+
+
+def _permit(dump: Dump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKey | None) -> DumpedPermit:
+    place = dump.places.get(uid)
+    written = None if place is None else read_written(place.text)
+    same: dict[str, Any] = {name: getattr(vertical_pod, name) for name in _SAME}
+    same |= {name: _maybe(getattr(vertical_pod, name)) for name in _SAME_AMOUNTS}
+    return DumpedPermit(
+        **_named(name),
+        uid=uid,
+        on=None if place is None else place.on,
+        permit=_maybe(None if written is None else written.permit),
+        limit=_maybe(None if written is None else written.permit_limit),
+        writing=to_builtins(vertical_pod.writing),
+        doubted=[to_builtins(written) for written in vertical_pod.unconfirmed],
+        heard_in_seconds=_seconds(vertical_pod.heard_at, dump.now),
+        denied_since_seconds=_seconds(vertical_pod.denied_since, dump.now),
+        behind=vertical_pod.lagging,
+        load=to_builtins(vertical_pod.load),
+        written_in_seconds=_seconds(vertical_pod.written_at, dump.now),
+        settle_in_seconds=_seconds(vertical_pod.settle_at, dump.now),
+        vertical=to_builtins(vertical_pod.vertical),
+        **same,
+    )
+
+
+def _migration(dump: Dump, move: Migration, phase: str | None) -> DumpedMigration:
+    return DumpedMigration(
+        **_named(move.key),
+        machine=move.machine.name,
+        pod=move.pod,
+        source=move.source,
+        target_node=move.target_node,
+        amounts=dumped_amounts(move.amounts),
+        created=move.created,
+        phase=phase,
+        target=move.target,
+        target_in_seconds=_seconds(move.target_since, dump.now),
+        landed=move.landed,
+    )
+
+
+def dumped_amounts(amounts: Amounts) -> DumpedAmounts:
+    return DumpedAmounts(cpu=amounts.cpu, memory=amounts.memory)
+
+
+def _maybe(amounts: Amounts | None) -> DumpedAmounts | None:
+    return None if amounts is None else dumped_amounts(amounts)
+
+
+def _seconds(at: Instant | None, now: Instant) -> float | None:
+    return None if at is None or math.isinf(at) else round(at - now, 3)

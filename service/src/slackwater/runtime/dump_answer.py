@@ -1,4 +1,4 @@
-"""The answer of `GET /dumpstate`: the classes whose values `dump` and `dump_vertical` make, and whose JSON `restore` reads.
+"""The answer of `GET /dumpstate`: the classes whose values `dump` makes, and whose JSON `restore` reads.
 
 Keys may be added without a new version. Objects of the API server have no detailed schema: they follow the values of
 `slackwater.model` and are there only so that a dump can be loaded again. Seconds count from the dump; those that have passed
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from slackwater.cluster.holds import Cause
 from slackwater.cluster.reservations import ReservationState
-from slackwater.controllers.preemption.preemption import Phase
+from slackwater.controllers.preemption.state import Phase
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.json_answer import JsonAnswer, written
 
@@ -264,8 +264,8 @@ class DumpedObjects(JsonAnswer, frozen=True, kw_only=True):
     budgets: Annotated[list[Value], Meta(description="PodDisruptionBudgets.")]
 
 
-class VerticalState(JsonAnswer, frozen=True, kw_only=True):
-    """The part of the state that concerns pods which grow in place."""
+class State(JsonAnswer, frozen=True, kw_only=True):
+    """The whole state; quantities are milliCPU and bytes."""
 
     epoch: Annotated[int, Meta(description="Of this process: it stands in each annotation that it writes.")]
     permits: Annotated[list[DumpedPermit], Meta(description="What is known of each counted pod that grows in place.")]
@@ -283,11 +283,6 @@ class VerticalState(JsonAnswer, frozen=True, kw_only=True):
     virtual_machine_migrations: Annotated[
         list[Value], Meta(description="VirtualMachineMigrations, by whomever they were created.")
     ]
-
-
-class State(VerticalState, frozen=True, kw_only=True):
-    """The whole state; quantities are milliCPU and bytes."""
-
     version: str
     kubernetes: DumpedVersion
     generation: int

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.refusals import Conditions
 from slackwater.cluster.reservations import Reservation
-from slackwater.cluster.unschedulable_pods import Conditions
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.placement.chosen_nodes import ChosenNodes
+from slackwater.controllers.placement.tried_nodes import ChosenNodes
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
@@ -48,8 +48,8 @@ class PodLifecycle:
         """Makes a reservation for a pod that the watch shows bound to `node`, or updates its reservation there. Ends the pod's
         holds. Returns the effects. `synced`: the initial lists are complete."""
         reservation = self._cluster_state.reservations.get(pod.uid)
-        if len(self._cluster_state.destinations) and (reservation is None or reservation.state != "seen"):
-            self._cluster_state.destinations.bound(pod, node)
+        if len(self._cluster_state.holds.destinations) and (reservation is None or reservation.state != "seen"):
+            self._cluster_state.holds.destinations.bound(pod, node)
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
             # answer (expected), or by another scheduler.
@@ -176,7 +176,7 @@ class PodLifecycle:
 
     def release(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Drops everything that is kept for the pod, because the pod has ended. Activates refused pods if room appeared."""
-        self._cluster_state.sample_misses.forget(uid)
+        self._subscribers.sample_nominations.ended(uid, None)
         self._subscribers.chosen_nodes.ended(uid, None)
         self._forget(uid)
         reservation = self._cluster_state.reservations.drop(uid)
@@ -196,7 +196,7 @@ class PodLifecycle:
         """Drops everything that was kept for the pod because it was pending."""
         self._cluster_state.bind_backoff.forget(uid)
         self._cluster_state.unschedulable_pods.forget(uid)
-        self._cluster_state.accepted_preemptions.forget(uid)
+        self._subscribers.preemptions.accepted.forget(uid)
         self._subscribers.preemptions.preemptor_gone(uid)
         self._subscribers.preemptors.forget(uid)
         self._subscribers.scheduling_gates.forget(uid)

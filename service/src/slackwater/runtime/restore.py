@@ -14,16 +14,16 @@ from msgspec import structs
 
 from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.reservations import Reservation
-from slackwater.cluster.sample_misses import SampleMiss
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.migration_choice import MigrationBackoff
 from slackwater.controllers.migration.state import Migration
+from slackwater.controllers.placement.tried_nodes import SampleMiss
 from slackwater.controllers.policy import Policy
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.permits import Load, PersistedPermit
 from slackwater.model.pod_constraints import Kind
+from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
 from slackwater.runtime.dump import VERSION
@@ -178,7 +178,7 @@ class _Restoring:
             nominated=NodeName(entry["node"]),
             forget_at=Instant(self._now + _FORGET_SECONDS),
         )
-        self._state_machine.state.sample_misses.put(PodUid(entry["uid"]), sample_miss)
+        self._state_machine.sample_misses.put(PodUid(entry["uid"]), sample_miss)
 
     def _migrations(self) -> None:
         migrating = self._state_machine.migrating

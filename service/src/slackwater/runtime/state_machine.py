@@ -8,21 +8,19 @@ only, either of the call that causes them or of the next tick.
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
-from slackwater.cluster.annotations import unreadable_annotations
-from slackwater.cluster.cluster_state import opened
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.nodes import NO_ROW
+from slackwater.cluster.refusals import Conditions
 from slackwater.cluster.reservations import Reservation
-from slackwater.cluster.unschedulable_pods import Conditions
+from slackwater.cluster.vertical_pods import unreadable_annotations
 from slackwater.controllers.audit.repair import AuditRepair
-from slackwater.controllers.migration.state import Migrating
+from slackwater.controllers.migration.state import DrainMigrations, Migrating
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.permits.persisted_permits import PermitConflicts
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.placement.binding import BindAnswer, Binding
-from slackwater.controllers.placement.chosen_nodes import ChosenNodes
+from slackwater.controllers.placement.tried_nodes import ChosenNodes, SampleMisses
 from slackwater.controllers.policy import Policy, with_pauses
 from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
-from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
@@ -55,14 +53,13 @@ from slackwater.model.events import (
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.pauses import Activity
-from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
-from slackwater.runtime.flows.drains import ActivePauses, Removals
+from slackwater.runtime.flows.drains import ActivePauses, StateNodeViews
 from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
-from slackwater.runtime.flows.permits import PermitFlow
+from slackwater.runtime.flows.permits import PermitFlow, VerticalEvents
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
-from slackwater.runtime.flows.vertical_events import VerticalEvents
 from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
 
 
@@ -75,45 +72,39 @@ class StateMachine:
         self.policy = self._configured = policy
         #: Effects of methods that return no effects (`filter`, `adopt_policy`). The next tick returns them.
         self._deferred: list[Effect] = []
-        self.state = state = opened(policy.nodes, policy.kubernetes, self._reservation_ended, policy.profiles)
+        self.state = state = ClusterState(policy.nodes, policy.kubernetes, self._reservation_ended, policy.profiles)
         self.preemptions, self.migrating = Preemptions(state), Migrating(state)
-        self.removals = Removals(state, self.migrating, policy)
-        self.pausing = ActivePauses(self.preemptions, self.removals)
+        self.drain_migrations = DrainMigrations(self.migrating, state.pods)
+        self._node_views = StateNodeViews(state, self.drain_migrations, policy.blocked_by)
+        #: All removals that have begun.
+        self.drains = Drains(self._node_views, policy.drain)
+        self.pausing = ActivePauses(self.preemptions, self.drains)
         self.permit_limits = PermitLimits(state, policy=policy)
         self._permits = PermitFlow(
             state,
             permit_limits=self.permit_limits,
             migrating=self.migrating,
-            room_given=self.state.unschedulable_pods.activate_recent,
+            room_given=state.unschedulable_pods.activate_recent,
         )
         self._vertical_events = VerticalEvents(state, permit_limits=self.permit_limits, migrating=self.migrating)
         self._permit_conflicts, self._binding = PermitConflicts(state), Binding(state)
-        potential_victims = PotentialVictims(
-            state, is_marked_victim=self.preemptions.is_marked_victim, immovable=self.preemptions.immovable
-        )
-        self._preemptors = Preemptors(state, potential_victims, self.preemptions)
-        self.chosen_nodes = ChosenNodes()
+        self._preemptors = Preemptors(state, self.preemptions)
+        self.chosen_nodes, self.sample_misses = ChosenNodes(), SampleMisses()
         self._placement = PlacementFlow(
             state,
             migrating=self.migrating,
             preemptions=self.preemptions,
             preemptors=self._preemptors,
             chosen_nodes=self.chosen_nodes,
-            on_record=self.permit_limits.persisted_permits.over_reservation,
-            room_wanted=self.permit_limits.room_wanted,
+            sample_misses=self.sample_misses,
+            permit_limits=self.permit_limits,
             seed=seed,
         )
         self._scheduling_gates = SchedulingGates(
-            state,
-            placement=self._placement,
-            potential_victims=potential_victims,
-            preemptors=self._preemptors,
-            preemptions=self.preemptions,
+            state, placement=self._placement, preemptors=self._preemptors, preemptions=self.preemptions
         )
-        self._extender_candidates = ExtenderCandidates(
-            state, potential_victims, self.preemptions, about_the_pod=self._placement.about_the_pod
-        )
-        self._sample_nominations = SampleNominations(state, placement=self._placement)
+        self._extender_candidates = ExtenderCandidates(state, self.preemptions, about_the_pod=self._placement.about_the_pod)
+        self._sample_nominations = SampleNominations(state, self.sample_misses, placement=self._placement)
         self._activation, self._conditions = UnschedulableActivation(state, self._placement), Conditions(state.event_counts)
         self._pod_lifecycle = PodLifecycle(
             state,
@@ -134,7 +125,7 @@ class StateMachine:
         """Applies one event and returns the effects to carry out."""
         self.generation = Generation(self.generation + 1)
         if isinstance(event, DrainEvent):
-            return self.removals.drains.apply(event, now)
+            return self.drains.apply(event, now)
         if isinstance(event, AuditEvent):
             effects = self._auditing.apply(event, now)
         elif isinstance(event, PreemptionEvent):
@@ -214,7 +205,8 @@ class StateMachine:
         if policy == self.policy:  # a pause of drains, for instance, lets no refused pod pass
             return
         self.permit_limits.adopt_policy(policy)
-        self.removals.adopt(policy)
+        self._node_views.rules = policy.blocked_by
+        self.drains.limits = policy.drain
         if policy.nodes != self.policy.nodes:
             self.state.nodes.set_policy(policy.nodes)
         self.policy = policy
@@ -241,7 +233,7 @@ class StateMachine:
         self._extender_candidates.nominated(pod, self.policy, now)
         self._scheduling_gates.seen(pod, now)
         if self._conditions.newly_failed(before, pod):
-            self.state.sample_misses.nominate_now(pod.uid, now)
+            self.sample_misses.nominate_now(pod.uid, now)
         return []
 
     def _reservation_ended(self, uid: PodUid, reservation: Reservation) -> None:
@@ -283,7 +275,7 @@ class StateMachine:
         self._preemptors.due(now)
         effects += self.state.unschedulable_pods.activate_held() if expired else []
         effects += self._pod_lifecycle.activate_all_of(self.state.bind_backoff.expire(now), "denial-ended")
-        effects += self._pod_lifecycle.activate_all_of(self.state.accepted_preemptions.expire(now), "victims-awaited")
+        effects += self._pod_lifecycle.activate_all_of(self.preemptions.accepted.expire(now), "victims-awaited")
         for uid in self.state.pods.expire(now):
             self.state.unschedulable_pods.forget(uid)
             self._conditions.forget(uid)
@@ -294,13 +286,8 @@ class StateMachine:
         if self.synced:  # before the initial lists are complete, a gate that has to stay closed might be opened
             effects += self._scheduling_gates.due(self.policy, now)
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
-        effects += self.removals.tick(self.policy, now)
-        return effects + (self.state.unschedulable_pods.activate_held() if self.state.destinations.take_freed() else [])
-
-    @property
-    def drains(self) -> Drains:
-        """All removals that have begun."""
-        return self.removals.drains
+        effects += [*self.drains.step(now), *self.drain_migrations.tick(self.policy, now)]
+        return effects + (self.state.unschedulable_pods.activate_held() if self.state.holds.destinations.take_freed() else [])
 
     @property
     def paused(self) -> Set[Activity]:
@@ -309,17 +296,17 @@ class StateMachine:
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
         """Begins one batch of drains. Skips nodes whose drain is in progress."""
-        return self.removals.drains.begin(orders, now)
+        return self.drains.begin(orders, now)
 
     def resume_drains(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
         """Resumes drains that a former process began, as the nodes' taints show."""
-        self.removals.drains.resume(orders, now, unix_now)
+        self.drains.resume(orders, now, unix_now)
 
     def cancel_drain(
         self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant
     ) -> tuple[CancelAnswer, list[Effect]]:
         """Rolls a drain back, unless the provider has already been asked to delete the machine."""
-        return self.removals.drains.cancel(node, unremovable_reason, detail, now)
+        return self.drains.cancel(node, unremovable_reason, detail, now)
 
     # --- questions --------------------------------------------------------------------------------------------------------
 

@@ -20,10 +20,9 @@ from typing import Final, TypeVar
 import numpy as np
 
 from slackwater.model.auxiliary import Targets
-from slackwater.model.changes import Changes, PodChange
+from slackwater.model.changes import Changes, KeptRoom, PodChange
 from slackwater.model.devices import NO_DEVICES
 from slackwater.model.ids import Generation, NodeName, PodUid, Row
-from slackwater.model.kept_room import KeptRoom
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.scheduler_profile import NO_PROFILES, NO_SPREAD_SOURCES, Profiles, with_default_spread

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from slackwater.model.ids import NodeName
 from slackwater.model.permits import Caller
-from slackwater.runtime.invariants import violations
 from tests.support.agents import a_request
+from tests.support.invariants import violations
 from tests.support.realdesk import a_real_permit_service
 from tests.support.seeds import examples
 

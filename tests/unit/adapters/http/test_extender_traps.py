@@ -8,6 +8,7 @@ import anyio
 import numpy as np
 import pytest
 
+from slackwater.controllers.placement.loop import FilterNodeChooser
 from slackwater.model.columns import Rows
 from slackwater.model.effects import Bind
 from slackwater.model.events import BindEnded, PodGone
@@ -15,7 +16,6 @@ from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.ports.protocols import Outcome
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.bodies import bind_args, filter_args, pod_json, whole_nodes_args

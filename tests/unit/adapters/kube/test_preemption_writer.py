@@ -140,10 +140,10 @@ def test_an_annotation_that_cannot_be_read_is_none(text: str | None) -> None:
 
 
 def test_the_decoder_reads_what_was_written() -> None:
-    written = read_preempting('{"node":"n","victims":["a","b"]}')
-    assert written is not None
+    text = '{"node":"n","victims":["a","b"]}'
+    written = read_preempting(text)
     raw = {
-        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {"slackwater.dev/preempting": written.text()}},
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": {"slackwater.dev/preempting": text}},
         "spec": {"containers": []},
     }
     found = PodDecoder(KindInterner()).decode(json.dumps(raw).encode())

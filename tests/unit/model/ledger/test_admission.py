@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import (
-    Ledger,
+from slackwater.model.ledger import Ledger, Watermark
+from slackwater.model.pod_resources import (
     PodResources,
-    Watermark,
     certain_resources,
     ordinary_resources,
     resources_of_unknown_permit,

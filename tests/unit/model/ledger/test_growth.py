@@ -2,8 +2,7 @@
 
 import pytest
 
-from slackwater.model.ledger.ledger import PodResources
-from slackwater.model.ledger.transitions import Question, settled
+from slackwater.model.pod_resources import PodResources, Question, settled
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 

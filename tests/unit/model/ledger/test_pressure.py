@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.model.ledger.ledger import NodeNumbers, too_much_pressure, weighted
+from slackwater.model.ledger import NodeNumbers, too_much_pressure, weighted
 from slackwater.model.resources import NOTHING, Amounts
 from tests.support.builders import amounts
 

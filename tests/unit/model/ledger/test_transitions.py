@@ -1,8 +1,9 @@
 """Every other change of a pod's account: the rows of the reference's section 2.5."""
 
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import Ledger, PodResources
-from slackwater.model.ledger.transitions import (
+from slackwater.model.ledger import Ledger
+from slackwater.model.pod_resources import (
+    PodResources,
     bounds_changed,
     migration_ended,
     migration_started,

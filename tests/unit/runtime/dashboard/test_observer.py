@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from slackwater.cluster.nodegroups.status import Grow
-from slackwater.controllers.preemption.runners_up import RunnerUp
+from slackwater.controllers.preemption.victims import RunnerUp
 from slackwater.controllers.scaleup.outcome import ScaleUp
 from slackwater.model.events import NodeSeen, PodGone, PodSeen
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime

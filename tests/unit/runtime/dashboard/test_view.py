@@ -82,7 +82,7 @@ def test_a_drain_shows_where_each_pod_goes() -> None:
         stamp=UnixTime(0.0),
         destinations=((a_pod("p").key, NodeName("a")),),
     )
-    state_machine.removals.drains.begin([order], NOW)
+    state_machine.drains.begin([order], NOW)
     [drain] = view.sections(state_machine, Instant(NOW + 3), UnixTime(1003.0))["drains"]["entries"]
     assert (drain["node"], drain["phase"], drain["began"], drain["podsTotal"]) == ("b", "marking", 1000, 1)
     assert drain["pods"] == [

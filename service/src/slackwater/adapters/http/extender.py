@@ -21,6 +21,7 @@ from slackwater.adapters.http.application import RETRY_SOON, Answer, BodyBudget,
 from slackwater.adapters.http.node_names import RequestNodesDecoder, gated_answer
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.controllers.permits.service import PermitService
+from slackwater.controllers.placement.loop import FilterNodeChooser
 from slackwater.model.columns import Rows
 from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
@@ -29,9 +30,7 @@ from slackwater.model.reasons import Reason
 from slackwater.ports.histograms import histogram
 from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.ports.threads import in_thread
-from slackwater.runtime.dispatcher import Dispatcher
-from slackwater.runtime.filter_backpressure import FilterBackpressure
-from slackwater.runtime.flows.node_choice import FilterNodeChooser
+from slackwater.runtime.dispatcher import Dispatcher, FilterBackpressure
 from slackwater.runtime.state_machine import StateMachine
 
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")

@@ -16,9 +16,8 @@ import numpy as np
 
 from slackwater.adapters.http import extender_messages
 from slackwater.adapters.http.extender_messages import encode
-from slackwater.cluster.name_index import Spans
-from slackwater.cluster.nodes import NodeTable
-from slackwater.model.columns import Codes, Int64, Mask, Rows, feasible_mask
+from slackwater.cluster.nodes import NodeTable, Spans
+from slackwater.model.columns import OK, Codes, Int64, Mask, Rows
 from slackwater.model.reasons import Reason
 
 _QUOTE: Final = ord('"')
@@ -138,7 +137,7 @@ class RequestNodes:
             entries = of_code.replace(_BETWEEN, b'"%b,"' % text) + text
             (failed if _RESOLVABLE[code] else unresolvable).append(entries)
         return b'{%b,"FailedNodes":{%b},"FailedAndUnresolvableNodes":{%b},"Error":""}' % (
-            b'"Nodes":null,"NodeNames":[%b]' % passing if self._items is None else _whole(self._items, feasible_mask(codes)),
+            b'"Nodes":null,"NodeNames":[%b]' % passing if self._items is None else _whole(self._items, codes == OK),
             b",".join(failed),
             b",".join(unresolvable),
         )

@@ -12,7 +12,7 @@ from msgspec import structs
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.state import Migration
-from slackwater.controllers.preemption.preemption import Preemption
+from slackwater.controllers.preemption.state import Preemption
 from slackwater.explain.nodes import NodeContext
 from slackwater.explain.pods import PodContext
 from slackwater.explain.workloads import GatedPreemptor, GrowingPod, MigratingPod
@@ -63,7 +63,7 @@ def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) 
     if row is None:
         raise NothingThere(f"node {name}: is not in the cluster state")
     columns = state_machine.state.ledger.columns
-    phase = next((drain.phase for drain in state_machine.removals.drains.active if drain.order.node == name), None)
+    phase = next((drain.phase for drain in state_machine.drains.active if drain.order.node == name), None)
     since, waits = held_back
     ledger: dict[str, Any] = {
         str(resource): {

@@ -22,7 +22,7 @@ from slackwater.fit.reason_texts import words
 from slackwater.model.columns import NodeColumns, Rows
 from slackwater.model.devices import ResourceClaim
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import Ledger, NodePolicy
+from slackwater.model.ledger import Ledger, NodePolicy
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import Reason

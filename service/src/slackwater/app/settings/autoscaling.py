@@ -33,7 +33,7 @@ from slackwater.configuration.values import (
 from slackwater.controllers.scaledown.settings import GroupScaleDown, ScaleDown
 from slackwater.controllers.scaleup.settings import ScaleUp
 from slackwater.controllers.slack.settings import Slack
-from slackwater.model.template_devices import MOST_DEVICES
+from slackwater.model.devices import MOST_DEVICES
 from slackwater_protocol.durations import HOUR, MINUTE, SECOND, Duration
 
 

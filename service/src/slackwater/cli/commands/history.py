@@ -102,7 +102,7 @@ def _stored(args: argparse.Namespace) -> Mapping[str, Any]:
     from msgspec import to_builtins
 
     from slackwater.app.history import read_history
-    from slackwater.controllers.history.answer import past_of
+    from slackwater.controllers.history.state import past_of
 
     async def read(client: "KubeClient") -> Mapping[str, Any]:
         history, ago = await read_history(client), _seconds(args)

@@ -7,8 +7,8 @@ with sums computed again. It logs each difference, counts it by cause, and repai
     sums         checks the sums of every node
     repair       goes through the state machine's own events, like any other change
 
-The work is cut into slices of a few ms, between which other tasks run. Deliberately absent: how an object is compared
-(`comparing`), what a node's sums should be (`cluster.recomputed_sums`), and any write to the API server.
+The work is cut into slices of a few ms, between which other tasks run. Deliberately absent: how an object is compared, what a
+node's sums should be (`differences`), and any write to the API server.
 """
 
 import math
@@ -25,8 +25,16 @@ import anyio.lowlevel
 import structlog
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.recomputed_sums import Drift, SumDifference, wrong_held, wrong_on
-from slackwater.controllers.audit.comparing import compare_absent_node, compare_absent_pod, compare_node, compare_pod
+from slackwater.controllers.audit.differences import (
+    Drift,
+    SumDifference,
+    compare_absent_node,
+    compare_absent_pod,
+    compare_node,
+    compare_pod,
+    wrong_held,
+    wrong_on,
+)
 from slackwater.model.events import Event, NodeAudited, NodeDoubted, NodeGone, NodeSeen, ObjectUnreadable, PodAudited, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid, Seconds
 from slackwater.model.objects import Node, Pod

@@ -6,7 +6,7 @@ Deliberately absent: the comparison of the node's pods with the API server, whic
 from collections.abc import Callable
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.recomputed_sums import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
+from slackwater.controllers.audit.differences import orphans_on, sums_on, wanted_held, wrong_held, wrong_on
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import AuditEvent, NodeAudited, NodeDoubted, ObjectUnreadable, PodAudited
 from slackwater.model.ids import Instant, NodeName, PodUid

@@ -1,4 +1,5 @@
-"""The history in memory: two rings of chunks, an index by pod and node, and which chunks have to be written.
+"""The history in memory: two rings of chunks, an index by pod and node, and which chunks have to be written; and the answers to
+"what happened?" (`past_of`, `newest`).
 
 A ring keeps its newest chunks. Entries are added to the newest chunk; when it is full, the next begins, and the oldest is
 forgotten. So the number of entries is bounded, and so is the size of each write. Pure: time comes with the entries.
@@ -6,12 +7,12 @@ forgotten. So the number of entries is bounded, and so is the size of each write
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
-from slackwater.model.history import HistoryAction, HistoryEntry, Ring, row_of
+from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine, PastOfObject, Ring, row_of, time_text
 
 _REMOVAL: Final = frozenset({HistoryAction.DRAIN_BEGAN, HistoryAction.DRAIN_ENDED})
 _encode: Final = msgspec.json.Encoder().encode
@@ -168,3 +169,27 @@ def _node(name: str) -> str:
 def _names(entry: HistoryEntry) -> set[str]:
     pods = {_pod(key) for key in (entry.pod, entry.other) if key}
     return pods | {_node(name) for name in (entry.node, entry.target) if name}
+
+
+#: How many entries `explain` shows.
+_MOST_IN_EXPLAIN: Final = 5
+
+
+def entries_of(history: History, what: Literal["pod", "node"], name: str) -> list[HistoryEntry]:
+    """The entries about the object, the oldest first. A pod's name is `namespace/name`."""
+    return history.of_pod(name) if what == "pod" else history.of_node(name)
+
+
+def past_of(
+    history: History, what: Literal["pod", "node"], name: str, *, since_ms: int | None, notes: tuple[str, ...] = ()
+) -> PastOfObject:
+    """The answer about one object: its entries since `since_ms` (None: all), the oldest first, and for each ring the time since
+    when the ring is complete (None: nothing has been forgotten)."""
+    found = [entry for entry in entries_of(history, what, name) if since_ms is None or entry.at_ms >= since_ms]
+    reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
+    return PastOfObject(object=f"{what} {name}", entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
+
+
+def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[HistoryLine, ...]:
+    """The newest entries about the object, for its explanation; the oldest first."""
+    return tuple(map(HistoryLine.of, entries_of(history, what, name)[-_MOST_IN_EXPLAIN:]))

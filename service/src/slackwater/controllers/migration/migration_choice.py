@@ -1,5 +1,7 @@
 """Migration choice: decides which machine leaves a node under pressure now, and to which node.
 
+- `choose_target_node`, `room_at_source`, `full_targets`: the target, and the limits on concurrent migrations.
+- `MigrationQueue`: which machines may leave each node, in the order in which they should leave.
 - `MigrationBackoff`: the back-off of machines that could not leave.
 - `MigrationChoice`: the decision, which each agent's request asks for.
 
@@ -7,24 +9,131 @@ In: machines as their agents report them, node sums, running migrations. Out: on
 Invariant: a machine that may never migrate is in no queue, so it blocks no other machine.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.vertical_pods import VerticalPodState
-from slackwater.controllers.migration.migration_queue import MigrationQueue
-from slackwater.controllers.migration.target_node import Route, choose_target_node, full_targets, room_at_source
-from slackwater.controllers.policy import Policy
-from slackwater.model.columns import Rows
+from slackwater.controllers.policy import MigrationPolicy, Policy
+from slackwater.fit.plugins.node_accounting import judge_ledger
+from slackwater.model.columns import Mask, NodeColumns, Rows
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.ledger import too_much_pressure
+from slackwater.model.ledger import too_much_pressure
 from slackwater.model.objects import Pod
+from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
+
+#: Source node and target node of a migration; each is None if not known.
+Route = tuple[NodeName | None, NodeName | None]
+
+
+def room_at_source(running: Iterable[Route], source: NodeName, policy: MigrationPolicy) -> bool:
+    """Do the limits on running migrations allow one more that leaves the node `source`?"""
+    sources = [route[0] for route in running]
+    return len(sources) < policy.max_concurrent and sources.count(source) < policy.max_per_source
+
+
+def full_targets(running: Iterable[Route], policy: MigrationPolicy) -> set[NodeName]:
+    """The nodes at which so many migrations arrive that no other may."""
+    arriving = Counter(target for _, target in running if target is not None)
+    return {node for node, count in arriving.items() if count >= policy.max_per_target}
+
+
+def choose_target_node(need: Amounts, columns: NodeColumns, rows: Rows, *, above_watermark: bool = False) -> Row | None:
+    """The target row for a machine that needs `need`: the row that would be least full with it; None if it fits on none.
+
+    `rows`: the rows that the other rules allow. Unless `above_watermark` is set, rows that the machine would take above their
+    watermark are left out, since pressure there would soon move the machine again. Set it for machines that migrate whatever
+    the pressure is.
+    """
+    fitting = rows[judge_ledger(need, columns, rows) == Reason.OK]
+    after = columns.reserved[:, fitting] + columns.held[:, fitting] + need.column
+    if not above_watermark:
+        below: Mask = np.asarray((after <= columns.watermark[:, fitting]).all(axis=0))
+        fitting, after = fitting[below], after[:, below]
+    if not len(fitting):
+        return None
+    fullness = (after / np.maximum(columns.total[:, fitting], 1)).max(axis=0)
+    return Row(int(fitting[np.lexsort((fitting, fullness))[0]]))
+
+
+class Rank(NamedTuple):
+    """The rank of a machine in its node's migration queue; the machine of the lowest rank leaves first.
+
+    Ranks compare by: 1. machines with a known load before those without;  2. lower one-minute load (in millionths), since that
+    disturbs least;  3. lower join number. Join numbers differ, so machines of equal load never change places.
+    """
+
+    without_load: bool
+    load1_micro: int
+    joined: int
+
+
+def rank(load1_micro: int | None, joined: int) -> Rank:
+    return Rank(load1_micro is None, load1_micro or 0, joined)
+
+
+class MigrationQueue:
+    """The migration queues of all nodes; a pod is in at most one queue.
+
+    A machine joins its node's queue with its agent's first request, and stays there until it may no longer migrate.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[NodeName, list[tuple[Rank, PodUid]]] = {}
+        self._places: dict[PodUid, tuple[NodeName, Rank]] = {}
+        self._joined = 0
+
+    def put(self, uid: PodUid, node: NodeName, load1_micro: int | None) -> None:
+        """Adds the pod to the node's queue. A pod that is in the queue keeps its join number, and gets the rank of this
+        load."""
+        place = self._places.get(uid)
+        joined = place[1].joined if place is not None and place[0] == node else self._joined
+        self.enter(uid, node, load1_micro, joined)
+
+    def enter(self, uid: PodUid, node: NodeName, load1_micro: int | None, joined: int) -> None:
+        """Adds the pod to the node's queue with this join number."""
+        self.drop(uid)
+        self._joined = max(self._joined, joined + 1)
+        ranked = rank(load1_micro, joined)
+        self._places[uid] = (node, ranked)
+        insort(self._queues.setdefault(node, []), (ranked, uid))
+
+    def drop(self, uid: PodUid) -> None:
+        place = self._places.pop(uid, None)
+        if place is None:
+            return
+        queue = self._queues[place[0]]
+        del queue[bisect_left(queue, (place[1], uid))]
+        if not queue:
+            del self._queues[place[0]]
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._places
+
+    def on_node(self, node: NodeName) -> Iterator[PodUid]:
+        """The pods of the node's queue in order. Do not change the queue while iterating."""
+        return (uid for _, uid in self._queues.get(node, ()))
+
+    def entries(self) -> list[tuple[NodeName, PodUid, int | None, int]]:
+        """All entries as (node, pod, load, join number), sorted by node and rank. The load is in millionths; None if
+        unknown."""
+        return [
+            (node, uid, None if ranked.without_load else ranked.load1_micro, ranked.joined)
+            for node in sorted(self._queues)
+            for ranked, uid in self._queues[node]
+        ]
+
+    def __len__(self) -> int:
+        return len(self._places)
+
 
 #: The pause after a machine's migration failed or could not begin. It doubles each time, up to the longest.
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)

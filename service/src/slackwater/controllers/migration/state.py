@@ -5,18 +5,20 @@ on its pressure is accounted for and room on its target node is held. It ends wh
 be created.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey
+from slackwater.cluster.pods import PodTable
 from slackwater.controllers.migration.migration_choice import MigrationChoice, machine_key
+from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.ledger.ledger import PodResources
-from slackwater.model.ledger.transitions import migration_ended, migration_found, migration_started
 from slackwater.model.objects import Pod
+from slackwater.model.pod_resources import PodResources, migration_ended, migration_found, migration_started
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.vertical import VirtualMachineMigration
 
@@ -111,7 +113,7 @@ class Migrating:
 
     def _enter(self, migration: Migration) -> None:
         self.put_migration(migration)
-        self._hold_target_node(migration)
+        self.restore_target_hold(migration)
         self._expect(migration)
 
     def _expect(self, migration: Migration) -> None:
@@ -125,11 +127,6 @@ class Migrating:
                 ref = vertical_pod.vertical.migration
                 if ref is not None and ref.role == "target" and ref.name == migration.key.name:
                     self._reservations.recount(uid, self._vertical_pods.expecting(reservation.pod_resources, pod))
-
-    def _hold_target_node(self, migration: Migration) -> None:
-        row = None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
-        if row is not None and not migration.landed:
-            self._holds.put(_hold_key(migration.key), Hold(key=migration.key, row=Row(row), amounts=migration.amounts))
 
     def leaving_pod_changed(self, uid: PodUid) -> None:
         """Updates a leaving pod whose resources changed: `accounted_for` stays Reserved + CapacityPressure, without Buffer."""
@@ -307,13 +304,12 @@ class Migrating:
         """Is the pod the target? The object's status decides if it names the pod; else the pod's owner reference."""
         if vmm is not None and pod.key.name in {vmm.source_pod, vmm.target_pod}:
             return pod.key.name == vmm.target_pod
-        ref = pod.vertical.migration if pod.vertical is not None else None
-        return ref is not None and ref.role == "target"
+        return pod.vertical is not None and pod.vertical.is_target
 
     def _target_seen(self, pod: Pod, migration: Migration, now: Instant) -> None:
         if migration.target != pod.uid:
             migration.target, migration.target_since = pod.uid, now
-        if self._reservations.get(pod.uid) is not None:
+        if pod.uid in self._reservations:
             migration.landed = True
             self._holds.drop(_hold_key(migration.key))
 
@@ -353,13 +349,12 @@ class Migrating:
         return None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
 
     def restore_target_hold(self, migration: Migration) -> None:
-        """Holds room on the target node again, unless the target pod has a hold of its own or is placed."""
-        uid = migration.target
-        if migration.landed or (
-            uid is not None and (self._holds.get(HoldKey(uid)) is not None or self._reservations.get(uid) is not None)
-        ):
+        """Holds room on the target node, unless the target pod has a hold of its own or is placed."""
+        row = None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
+        if row is None or migration.landed or migration.target in self._reservations:
             return
-        self._hold_target_node(migration)
+        if migration.target is None or HoldKey(migration.target) not in self._holds:
+            self._holds.put(_hold_key(migration.key), Hold(key=migration.key, row=row, amounts=migration.amounts))
 
     def reset(self) -> None:
         """Ends every migration, and drops what is held and accounted for. Keeps `objects`, for `found_again`."""
@@ -453,3 +448,40 @@ def _in_use(pod: Pod, pod_resources: PodResources) -> Amounts:
 def _hold_key(key: PodKey) -> HoldKey:
     """The key of the hold on a target node. It has the migration's name, since the target pod may not exist yet."""
     return HoldKey(PodUid(str(key)), "migration")
+
+
+class DrainMigrations:
+    """The pods whose machines have to leave their nodes, in the order of the calls of `ask`, until they are gone. A machine
+    whose migration ends without success is migrated again."""
+
+    def __init__(self, migrating: Migrating, pods: PodTable) -> None:
+        self._migrating = migrating
+        self._pods = pods
+        self._waiting: dict[PodUid, NodeName] = {}
+
+    def ask(self, uid: PodUid, node: NodeName) -> None:
+        self._waiting.setdefault(uid, node)
+
+    def forget(self, uids: Iterable[PodUid]) -> None:
+        """Removes pods that need not leave any more from the queue. Migrations that have begun go on."""
+        for uid in uids:
+            self._waiting.pop(uid, None)
+
+    @property
+    def waiting(self) -> dict[PodUid, NodeName]:
+        return {uid: node for uid, node in self._waiting.items() if not self._migrating.is_leaving(uid)}
+
+    def tick(self, policy: Policy, now: Instant) -> list[Effect]:
+        """Starts the migrations that may start now. Returns the effects to carry out."""
+        effects: list[Effect] = []
+        for uid in list(self._waiting):
+            pod = self._pods.get(uid)
+            if pod is None:
+                del self._waiting[uid]
+            if pod is None or self._migrating.is_leaving(uid):
+                continue
+            target_node = self._migrating.choice.choose_for_drain(pod, policy, now)
+            if target_node is not None:
+                effects += self._migrating.start(pod, target_node)
+        self._migrating.choice.places_kept = len(self.waiting)
+        return effects

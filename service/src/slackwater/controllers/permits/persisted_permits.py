@@ -19,9 +19,9 @@ from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Int64
 from slackwater.model.ids import NodeName, PodUid, Row
-from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PersistedPermit
+from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 

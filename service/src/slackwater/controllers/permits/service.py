@@ -8,18 +8,16 @@ machine).
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import anyio
 import structlog
 
-from slackwater.cluster.cluster_state import ClusterState
-from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.model.effects import Effect
-from slackwater.model.events import BindEnded, Event
+from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
-from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -35,38 +33,12 @@ LONGEST_WAIT_SECONDS: Final = 60.0
 _LATE_LOG_SECONDS: Final = 10.0
 
 
-class PermitStateMachine(Protocol):
-    """The part of the state machine that the permit service uses."""
-
-    @property
-    def state(self) -> ClusterState:
-        """The cluster's tables, for reading."""
-        ...
-
-    @property
-    def permit_limits(self) -> PermitLimits:
-        """The persisted limits, for reading."""
-        ...
-
-    def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
-        """Decides and counts an agent's permit."""
-        ...
-
-    def permit_answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
-        """The answer to a decided permit request: never more than is persisted."""
-        ...
-
-    def apply(self, event: Event, now: Instant) -> list[Effect]:
-        """Applies one event and returns the effects to carry out."""
-        ...
-
-
 class PermitService:
     """Answers agents' requests for permits; implements `ports.protocols.PermitServing`. Call `wake` after each change of the
     state machine."""
 
     def __init__(
-        self, state_machine: PermitStateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
+        self, state_machine: StateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
     ) -> None:
         self._state_machine = state_machine
         self._submit = submit

@@ -45,7 +45,6 @@ class Binding:
         self._holds = cluster_state.holds
         self._bind_backoff = cluster_state.bind_backoff
         self._vertical_pods = cluster_state.vertical_pods
-        self._room = cluster_state.room
         self._event_counts = cluster_state.event_counts
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, policy: Policy, now: Instant) -> BindAnswer:
@@ -88,12 +87,13 @@ class Binding:
     def _reserve(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> Reason:
         row = self._nodes.row_of[node]
         # Room that is kept for the pod itself is free for it.
-        own, nominee = self._holds.drop(HoldKey(pod.uid)), self._room.drop(pod.uid)
-        with self._room.beside(pod, None if nominee is None else nominee.number):
+        preemptors = HoldKey(pod.uid, "preemption")
+        own, preemptor = self._holds.drop(HoldKey(pod.uid)), self._holds.drop(preemptors)
+        with self._holds.beside(pod, None if preemptor is None else preemptor.preemption):
             reason = self._lacking(row, pod.need, beside_holds=own is None or own.row != row)
         if reason is not Reason.OK:
-            if nominee is not None:
-                self._room.put(pod, nominee.node, nominee.number)
+            if preemptor is not None:
+                self._holds.put(preemptors, preemptor)
             self._bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff))
             return reason
         deadline = Instant(now + _BINDING_SECONDS)

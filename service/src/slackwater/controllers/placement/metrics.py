@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from slackwater.controllers.placement.chosen_nodes import ChosenNodes
+from slackwater.controllers.placement.tried_nodes import ChosenNodes
 
 
 def choice_families(chosen_nodes: ChosenNodes) -> Iterator[Metric]:

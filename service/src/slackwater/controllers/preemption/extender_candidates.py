@@ -15,17 +15,17 @@ from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.potential_victims import PotentialVictims
-from slackwater.controllers.preemption.runners_up import RunnerUp, runners_up
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.preemption.victims import (
     Candidate,
     PotentialVictim,
     PreemptionNode,
+    RunnerUp,
     fits,
     freed_by,
     importance,
     needed_victims,
+    runners_up,
 )
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
@@ -71,7 +71,6 @@ class ExtenderCandidates:
     def __init__(
         self,
         cluster_state: ClusterState,
-        potential_victims: PotentialVictims,
         preemptions: Preemptions,
         *,
         about_the_pod: Callable[[Pod, Policy], Reason],
@@ -79,10 +78,9 @@ class ExtenderCandidates:
         self._nodes = cluster_state.nodes
         self._reservations = cluster_state.reservations
         self._bind_backoff = cluster_state.bind_backoff
-        self._accepted_preemptions = cluster_state.accepted_preemptions
-        self._room = cluster_state.room
-        self._potential_victims = potential_victims
+        self._holds = cluster_state.holds
         self._preemptions = preemptions
+        self._potential_victims = preemptions.potential_victims
         self._about_the_pod = about_the_pod
 
     def answer(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], policy: Policy, now: Instant) -> Kept:
@@ -93,22 +91,22 @@ class ExtenderCandidates:
         dropped if filter would refuse the pod regardless of room, while preemption is paused, and if earlier victims are
         leaving or have left since filter was asked: further victims would be deleted for nothing.
         """
-        if self._about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
+        if self._about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._reservations:
             return {}
         if policy.preemption.paused or self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
             return {}
-        if self._accepted_preemptions.overtaken(
+        if self._preemptions.accepted.overtaken(
             pod.uid, proposed, self._potential_victims.seen_on, partial(self._fits, pod, now), now
         ):
             return {}
         self._preemptions.supersede(pod.uid)
-        with self._room.beside(pod):
+        with self._holds.beside(pod):
             kept = self._kept(pod, proposed, now)
         if kept:
             victims = {name: uids for name, (uids, _) in kept.items()}
             seen = (self._potential_victims.seen_on(uid, name) for name, uids in victims.items() for uid in uids)
             longest = max((victim.grace_seconds for victim in seen if victim is not None), default=0)
-            self._accepted_preemptions.note(pod.uid, victims, longest, now)
+            self._preemptions.accepted.note(pod.uid, victims, longest, now)
         if len(kept) == 1:
             (node,) = kept
             self._chosen(pod, node, policy, now)
@@ -122,7 +120,7 @@ class ExtenderCandidates:
     def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
         if self._preemptions.number_of(pod.uid) is not None:
             return
-        accepted = self._accepted_preemptions.victims_on(pod.uid, node, now)
+        accepted = self._preemptions.accepted.victims_on(pod.uid, node, now)
         waiting = {uid for uid in accepted if self._potential_victims.seen_on(uid, node) is not None}
         if waiting and node in self._nodes.row_of:
             others = self._not_chosen(pod, node, now)
@@ -130,7 +128,7 @@ class ExtenderCandidates:
 
     def _not_chosen(self, pod: Pod, node: NodeName, now: Instant) -> tuple[RunnerUp, ...]:
         """The cheapest of the other nodes that were kept for the pod. Victims that have left their nodes are not counted."""
-        kept = self._accepted_preemptions.victims_of(pod.uid, now)
+        kept = self._preemptions.accepted.victims_of(pod.uid, now)
         found = {name: self._as_candidate(name, uids) for name, uids in islice(kept.items(), _MOST_COMPARED)}
         chosen = found.get(node) or self._as_candidate(node, kept.get(node, ()))
         return runners_up(chosen, found.values())
@@ -143,7 +141,7 @@ class ExtenderCandidates:
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
         """Does the pod fit on the node without victims, and was no bind of it to the node denied?"""
         row = None if node in self._bind_backoff.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
-        with self._room.beside(pod):
+        with self._holds.beside(pod):
             return row is not None and suffices(pod.need, self._potential_victims.free_for(pod.uid, row), ())
 
     def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:

@@ -9,8 +9,7 @@ from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from slackwater.controllers.preemption.preemption import RESULTS
-from slackwater.controllers.preemption.state import Preemptions
+from slackwater.controllers.preemption.state import RESULTS, Preemptions
 from slackwater.ports.histograms import histogram
 
 _OPERATION: Final = "preemption"

@@ -12,23 +12,82 @@ no node. However the preemption ends, the gate is opened.
                  bind, the preemption's
 
 Each victim is deleted once, however many preemptors wait for it. Deliberately absent: which pods have to leave
-(`potential_victims`, `preemptors`) and the API calls.
+(`victims`, `preemptors`) and the API calls.
 """
 
 from collections.abc import Callable
-from typing import Final, assert_never
+from dataclasses import dataclass, field
+from typing import Final, Literal, assert_never
+
+import msgspec
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.holds import HoldKey
 from slackwater.controllers.policy import PreemptionPolicy
+from slackwater.controllers.preemption.accepted_preemptions import AcceptedPreemptions
 from slackwater.controllers.preemption.activations import Activations, activating
-from slackwater.controllers.preemption.preemption import PendingDeletions, Preemption, PreemptionCounts, Result
-from slackwater.controllers.preemption.runners_up import RunnerUp
-from slackwater.controllers.preemption.victims import Candidate
+from slackwater.controllers.preemption.victims import Candidate, PotentialVictims, RunnerUp
 from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
+from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.resources import Amounts
+
+Phase = Literal["agreed", "announcing", "evicting", "opened", "returned"]
+_SHUT: Final = ("announcing", "evicting")
+
+
+@dataclass(slots=True)
+class Preemption:
+    """One preemption; `pod` is the preemptor. `victims`: the pods that we delete for it. `waiting`: the UIDs of all pods that
+    have to be gone and are not yet; empty once the preemption is opened, returned or over. `others`: nodes not chosen."""
+
+    pod: Pod
+    node: NodeName
+    victims: dict[PodUid, PodKey]
+    waiting: set[PodUid]
+    phase: Phase
+    since: Instant
+    deadline: Instant
+    text: str  #: the text of the preemptor's annotation
+    number: int  #: grows from one preemption to the next
+    timeout_seconds: float  #: how long the victims may take at least
+    others: tuple[RunnerUp, ...] = ()
+
+    @property
+    def shut(self) -> bool:
+        return self.phase in _SHUT
+
+
+Result = Literal["success", "error", "cancelled"]
+RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
+
+#: Upper bounds of the buckets; one more bucket has no bound. As in kube-scheduler's goroutines_duration_seconds: 0.005 * 2^n.
+SECONDS: Final = tuple(0.005 * 2**power for power in range(17))
+#: As in kube-scheduler's preemption_victims.
+VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+
+
+@dataclass(slots=True)
+class PreemptionCounts:
+    """Counts of preemptions. `attempts`: preemptions begun. `ends`: preemptions ended, by result. `seconds`: how long they
+    took. `victims`: victims of each. `activated_again`: repeated activations of preemptors.
+
+    Every result is counted from the start, with 0. A preemption that ends because its preemptor ended is "cancelled", neither a
+    success nor an error.
+    """
+
+    attempts: int = 0
+    ends: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
+    seconds: Spread = field(default_factory=lambda: Spread(SECONDS))
+    victims: Spread = field(default_factory=lambda: Spread(VICTIMS))
+    activated_again: int = 0
+
+    def ended(self, result: Result, seconds: float) -> None:
+        self.ends[result] += 1
+        self.seconds.note(seconds)
+
 
 #: How long the watch may take to show kube-scheduler's nomination; how long room is kept after the victims are gone.
 _NOMINATED_SECONDS, KEPT_SECONDS = 2.0, 60.0
@@ -44,7 +103,7 @@ class Preemptions:
     """All preemptions, by the preemptor's UID. Their effects are collected, and `flush` returns them."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
-        self._room = cluster_state.room
+        self._holds = cluster_state.holds
         self._pods = cluster_state.pods
         #: Pods that did not leave when they had to, and until when no preemption may choose them as victims.
         self.immovable: dict[PodUid, Instant] = {}
@@ -52,10 +111,15 @@ class Preemptions:
         self._running: dict[PodUid, Preemption] = {}
         self._stopping = False
         self._number = 0
-        self.pending_deletions = PendingDeletions()
+        #: The victims whose API call has not ended, and for each victim the preemptors that wait for it.
+        self.deleting: set[PodUid] = set()
+        self.awaited_by: dict[PodUid, set[PodUid]] = {}
+        self.potential_victims = PotentialVictims(cluster_state, marked=self.awaited_by.keys(), immovable=self.immovable)
         self.activations = Activations()
+        self.accepted = AcceptedPreemptions()
         self.counts = PreemptionCounts()
-        self._pending_effects: list[Effect] = []
+        #: For the next `flush`. Some preemptions end while a filter or preempt call is answered, which returns no effects.
+        self.effects: list[Effect] = []
         #: The latest `now` of a call, for the methods that get none.
         self._now = Instant(0.0)
 
@@ -77,10 +141,6 @@ class Preemptions:
 
     def shut_gates(self) -> int:
         return sum(found.shut for found in self._running.values())
-
-    def is_marked_victim(self, victim: PodUid) -> bool:
-        """Is the pod to leave for some preemptor?"""
-        return victim in self.pending_deletions.awaited_by
 
     def has(self, uid: PodUid) -> bool:
         """Is a preemption of the pod under way?"""
@@ -121,9 +181,10 @@ class Preemptions:
         """Begins a preemption of ours: shuts the gate, and keeps the room. `announced`: the annotation exists already, from
         before a restart. `others`: candidates that were not chosen."""
         self._now = now
-        self.counts.begun(len(candidate.victims))
+        self.counts.attempts += 1
+        self.counts.victims.note(len(candidate.victims))
         # A victim of another preemption is a victim of this one too: the other may end before it has sent the deletion.
-        going = [*candidate.victims, *(one for one in candidate.awaited if self.is_marked_victim(one.uid))]
+        going = [*candidate.victims, *(one for one in candidate.awaited if one.uid in self.awaited_by)]
         known = {one.uid: self._pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
         waiting = {one.uid for one in (*candidate.victims, *candidate.awaited)}
@@ -132,7 +193,7 @@ class Preemptions:
         if announced or not victims:
             self._evict(found)
         else:
-            self.defer(WritePreempting(pod.uid, pod.key, found.text))
+            self.effects.append(WritePreempting(pod.uid, pod.key, found.text))
 
     def accept_preemption(
         self,
@@ -169,20 +230,21 @@ class Preemptions:
             since=self._now,
             deadline=Instant(self._now + timeout_seconds),
             timeout_seconds=timeout_seconds,
-            text=OngoingPreemption(node, tuple(sorted(waiting))).text(),
+            text=msgspec.json.encode(OngoingPreemption(node, tuple(sorted(waiting)))).decode(),
             number=self._number,
         )
-        self.pending_deletions.wait(pod.uid, waiting)
-        self._room.put(pod, node, found.number)
+        for victim in waiting:
+            self.awaited_by.setdefault(victim, set()).add(pod.uid)
+        self._holds.keep_for_preemptor(pod, node, found.number)
         self.activations.drop(pod.uid)
         return found
 
     def _evict(self, found: Preemption) -> None:
         found.phase = "evicting"
         for uid, key in sorted(found.victims.items()):
-            if uid in found.waiting and uid not in self.pending_deletions.running:
-                self.pending_deletions.running.add(uid)
-                self.defer(DeleteVictim(uid, key, found.pod.key))
+            if uid in found.waiting and uid not in self.deleting:
+                self.deleting.add(uid)
+                self.effects.append(DeleteVictim(uid, key, found.pod.key))
 
     # --- events -----------------------------------------------------------------------------------------------------------
 
@@ -212,12 +274,12 @@ class Preemptions:
         return found if found is not None and found.phase == "announcing" and found.text == text else None
 
     def _call_ended(self, event: VictimEnded, now: Instant) -> None:
-        self.pending_deletions.running.discard(event.uid)
+        self.deleting.discard(event.uid)
         if event.outcome == "accepted":
             return
         if event.outcome == "refused":
             self.immovable[event.uid] = Instant(now + _REFUSED_SECONDS)
-        for uid in sorted(self.pending_deletions.awaited_by.get(event.uid, ())):
+        for uid in sorted(self.awaited_by.get(event.uid, ())):
             found = self._running[uid]
             if event.outcome == "refused":
                 self._fail(found, "error", "preemption-failed")
@@ -234,8 +296,8 @@ class Preemptions:
     def left(self, victim: PodUid) -> None:
         """Handles a pod that no longer counts on its node, for whatever reason. Opens the gates of preemptors that waited for
         it alone."""
-        self.pending_deletions.running.discard(victim)
-        for uid in sorted(self.pending_deletions.awaited_by.pop(victim, ())):
+        self.deleting.discard(victim)
+        for uid in sorted(self.awaited_by.pop(victim, ())):
             found = self._running[uid]
             found.waiting.discard(victim)
             if not found.waiting:
@@ -248,8 +310,8 @@ class Preemptions:
         if found is not None:
             self._end(found, "cancelled")
             if found.shut and found.victims and self._pods.get(uid) is not None:
-                self.defer(WritePreempting(uid, found.pod.key, None))
-        self._room.drop(uid)
+                self.effects.append(WritePreempting(uid, found.pod.key, None))
+        self._holds.drop(HoldKey(uid, "preemption"))
 
     def preemptor_seen(self, pod: Pod) -> None:
         """Handles a preemptor that the watch shows without a node. If its requests, priority or constraints have changed, the
@@ -281,17 +343,17 @@ class Preemptions:
             else:
                 self._end(found, "success")
                 self.activations.expect(found.pod, now)
-                self.defer(activating(found.pod, "nomination-ended"))
+                self.effects.append(activating(found.pod, "nomination-ended"))
         for pod in self.activations.due(now):
             self.counts.activated_again += 1
-            self.defer(activating(pod, "victims-gone"))
+            self.effects.append(activating(pod, "victims-gone"))
         for found in [found for found in self._running.values() if self._was_dropped(found)]:
             self._end(found, "cancelled")
         for uid in [uid for uid, until in self._backing_off.items() if until <= now]:
             del self._backing_off[uid]
         for pod in self.activations.put_off_until(now):
             self.activations.expect(pod, now)
-            self.defer(activating(pod, "preemption-possible"))
+            self.effects.append(activating(pod, "preemption-possible"))
 
     def _longest_wait(self, found: Preemption) -> Instant:
         """Until when the victims may take to leave, by the grace periods of those that are still there. Another set of victims
@@ -320,7 +382,7 @@ class Preemptions:
         uid, key, announced = found.pod.uid, found.pod.key, bool(found.victims)
         found.phase, found.deadline = "opened", Instant(self._now + KEPT_SECONDS)
         self.counts.ended("success", self._now - found.since)
-        self.defer(Nominate(uid, key, found.node))
+        self.effects.append(Nominate(uid, key, found.node))
         self._activate(found, "victims-gone", announced=announced)
 
     def _fail(self, found: Preemption, result: Result, why: str) -> None:
@@ -332,20 +394,23 @@ class Preemptions:
     def _end(self, found: Preemption, result: Result) -> None:
         del self._running[found.pod.uid]
         self._stop_waiting(found)
-        self._room.drop(found.pod.uid)
+        self._holds.drop(HoldKey(found.pod.uid, "preemption"))
         if found.shut:
             self.counts.ended(result, self._now - found.since)
 
     def _stop_waiting(self, found: Preemption) -> None:
         """Stops waiting for the remaining victims: they need not leave for this preemptor, but perhaps for others."""
-        self.pending_deletions.give_up(found.pod.uid, found.waiting)
+        for victim in found.waiting & self.awaited_by.keys():
+            self.awaited_by[victim].discard(found.pod.uid)
+            if not self.awaited_by[victim]:
+                del self.awaited_by[victim]
         found.waiting.clear()
 
     def _activate(self, found: Preemption, why: str, *, announced: bool) -> None:
         pod = found.pod
-        self.defer(activating(pod, why))
+        self.effects.append(activating(pod, why))
         if announced:
-            self.defer(WritePreempting(pod.uid, pod.key, None))
+            self.effects.append(WritePreempting(pod.uid, pod.key, None))
         self.activations.expect(pod, self._now)
 
     def _stop(self) -> None:
@@ -360,7 +425,7 @@ class Preemptions:
         """Frees the room that is kept for the pod, because filter is asked about the pod. `judged` is called with the
         verdict."""
         self.activations.forget(uid)
-        self._room.drop(uid)
+        self._holds.drop(HoldKey(uid, "preemption"))
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None, *, held: bool) -> None:
         """Handles filter's verdict on a pod that came back. `passing` tells whether a node passed; None if no node did. If the
@@ -370,7 +435,7 @@ class Preemptions:
         if found is None or found.shut:
             return
         if passing is None and found.phase == "agreed":  # tried too early: its victims are still leaving
-            self._room.put(found.pod, found.node, found.number)
+            self._holds.keep_for_preemptor(found.pod, found.node, found.number)
         elif passing is None or not passing(found.node):
             self._end(found, "success")
         else:
@@ -379,7 +444,7 @@ class Preemptions:
                 found.deadline = Instant(self._now + KEPT_SECONDS)
             found.phase = "returned"
             if not held:
-                self._room.put(found.pod, found.node, found.number)
+                self._holds.keep_for_preemptor(found.pod, found.node, found.number)
 
     def pause(self, now: Instant) -> None:
         """Ends the preemptions that have not deleted a victim yet. Deletions under way cannot be undone."""
@@ -391,17 +456,12 @@ class Preemptions:
         """Keeps the room again, until the preemption's deadline, for a pod whose hold after filter ended before a bind."""
         found = self._running.get(uid)
         if found is not None and found.phase == "returned":
-            self._room.put(found.pod, found.node, found.number)
-
-    def defer(self, effect: Effect) -> None:
-        """Adds an effect for the next `flush`. Some preemptions end while a filter or preempt call is answered, which returns
-        no effects."""
-        self._pending_effects.append(effect)
+            self._holds.keep_for_preemptor(found.pod, found.node, found.number)
 
     def flush(self) -> list[Effect]:
         """Returns the collected effects and forgets them. The state machine calls it after each event."""
-        pending_effects, self._pending_effects = self._pending_effects, []
-        return pending_effects
+        effects, self.effects = self.effects, []
+        return effects
 
 
 def _asks(pod: Pod) -> tuple[Amounts, int, object]:

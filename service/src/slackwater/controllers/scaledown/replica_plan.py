@@ -31,7 +31,6 @@ from slackwater.model.auxiliary import Targets
 from slackwater.model.columns import Rows
 from slackwater.model.events import Destination
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
-from slackwater.model.kept_room import group_of
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
@@ -180,11 +179,11 @@ def put_kept_room(replica: SnapshotReplica, but: Collection[PodUid] = ()) -> Non
 
     Room that is released is left free for a pending pod of the same group: that is the replacement.
     """
-    released = {group_of(kept.pod) for kept in replica.kept_room if kept.released}
-    waiting = Counter(group for pod in (replica.pending.values() if released else ()) if (group := group_of(pod)) in released)
+    released = {kept.pod.group for kept in replica.kept_room if kept.released}
+    waiting = Counter(group for pod in (replica.pending.values() if released else ()) if (group := pod.group) in released)
     snapshot = replica.snapshot
     for kept in replica.kept_room:
-        group, row = group_of(kept.pod), snapshot.facts.live_row(kept.to)
+        group, row = kept.pod.group, snapshot.facts.live_row(kept.to)
         if kept.pod.uid in but or row is None:
             continue
         if kept.released and waiting[group]:

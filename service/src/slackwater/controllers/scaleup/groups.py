@@ -15,7 +15,7 @@ from typing import Final, Literal, Self
 
 import numpy as np
 
-from slackwater.model.columns import Int64, Rows, vertical
+from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -96,7 +96,7 @@ def add_nodes(snapshot: ClusterSnapshot, template: Template, names: Sequence[Nod
         return rows
     if snapshot.ledger is not None:
         total = template.node.allocatable.minus(system).not_below_zero()
-        snapshot.ledger.total[:, rows.start : rows.stop] = vertical(total)
+        snapshot.ledger.total[:, rows.start : rows.stop] = total.column
     if not template.running_pods:
         return rows
     where, once = np.arange(rows.start, rows.stop), np.ones(len(rows), np.int64)

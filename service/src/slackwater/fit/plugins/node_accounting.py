@@ -50,7 +50,8 @@ def judge_ledger(wanted: Amounts, columns: NodeColumns, rows: Rows) -> Codes:
         column.take(rows, axis=1) if few else column for column in (columns.total, columns.reserved, columns.held)
     )
     free = total - reserved
-    if few and _fits_all(wanted, free - held):
+    # The usual case when kube-scheduler asks: there is room on every row, so no reasons have to be found.
+    if few and all(not want or bool((line >= want).all()) for want, line in zip(wanted, free - held, strict=True)):
         return np.zeros(len(rows), np.uint8)
     cpu, memory = (_levels(wanted[r], total[r], free[r], held[r]) for r in (CPU, MEMORY))
     codes: Codes = _CODES[cpu * np.uint8(_N_LEVELS) + memory]
@@ -64,11 +65,6 @@ def fits_on(wanted: Amounts, columns: NodeColumns, row: int) -> bool:
         if want and total(resource, row) - reserved(resource, row) - held(resource, row) < want:
             return False
     return True
-
-
-def _fits_all(wanted: Amounts, left: Int64) -> bool:
-    """Whether there is room on every row. That is the usual case when kube-scheduler asks; then no reasons have to be found."""
-    return all(not want or bool((line >= want).all()) for want, line in zip(wanted, left, strict=True))
 
 
 def _levels(want: int, total: Int64, free: Int64, held: Int64) -> Codes:

@@ -71,7 +71,7 @@ def problems(
     (None: there is none)."""
     yield from _of_service(status)
     yield from _of_nodes(state_machine, now, wall)
-    yield from _of_drains(state_machine.removals.drains.active, now, wall)
+    yield from _of_drains(state_machine.drains.active, now, wall)
     yield from _of_preemptions(state_machine, now, wall)
     if loop is not None:
         yield from _of_loop(loop)

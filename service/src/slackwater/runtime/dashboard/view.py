@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from slackwater.controllers.migration.state import Migration
-from slackwater.controllers.preemption.preemption import Preemption
+from slackwater.controllers.preemption.state import Preemption
 from slackwater.controllers.scaledown.drains.drain import Drain
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Int64, Rows
@@ -43,7 +43,7 @@ def sections(state_machine: StateMachine, now: Instant, wall: UnixTime) -> dict[
         "nominations": _listed(
             [
                 {**_named(sample_miss.key), "node": sample_miss.nominated, "tried": len(sample_miss.tried)}
-                for _, sample_miss in state_machine.state.sample_misses.items()
+                for _, sample_miss in state_machine.sample_misses.items()
                 if sample_miss.nominated is not None
             ]
         ),
@@ -96,7 +96,7 @@ def _why_migrated(state_machine: StateMachine, migration: Migration) -> str:
     """Why the machine leaves its node, as far as the node's present state shows it."""
     if migration.source is None:
         return ""
-    if any(drain.order.node == migration.source for drain in state_machine.removals.drains.active):
+    if any(drain.order.node == migration.source for drain in state_machine.drains.active):
         return "its node is being removed"
     row = state_machine.state.nodes.row_of.get(migration.source)
     columns = state_machine.state.ledger.columns
@@ -131,7 +131,7 @@ def _preemption(state_machine: StateMachine, found: Preemption, offset: float) -
 
 
 def _drains(state_machine: StateMachine, offset: float) -> list[Json]:
-    active = list(state_machine.removals.drains.active)
+    active = list(state_machine.drains.active)
     if not active:
         return []
     disruptions = Disruptions(state_machine.state.budgets)

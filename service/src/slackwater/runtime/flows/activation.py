@@ -14,10 +14,9 @@ import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey
-from slackwater.cluster.sample_misses import SampleMiss
+from slackwater.controllers.placement.tried_nodes import SampleMiss, SampleMisses
 from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import fractions
-from slackwater.model.columns import vertical
 from slackwater.model.effects import Activate, Effect, Nominate
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
@@ -90,7 +89,7 @@ class UnschedulableActivation:
         if not len(rows):  # the usual case; the constraints of nodes cost more to check
             return 0
         rows = rows[self._admitting.of(pod.kind)[rows]]
-        free, need = self._ledger.columns.free(rows), vertical(pod.need)
+        free, need = self._ledger.columns.free(rows), pod.need.column
         # At least one: the pod is feasible there, perhaps on room of nominees with lower priority.
         fitting = np.where(need > 0, free // np.maximum(need, 1), np.iinfo(np.int64).max).min(axis=0, initial=1 << 20)
         return int(np.maximum(fitting, 1).sum())
@@ -103,15 +102,14 @@ _MAX_PER_TICK: Final = 16
 class SampleNominations:
     """Nominates a node for each pod with a sample miss, holds room there, and counts the pods that were then bound to it."""
 
-    def __init__(self, cluster_state: ClusterState, *, placement: PlacementFlow) -> None:
+    def __init__(self, cluster_state: ClusterState, sample_misses: SampleMisses, *, placement: PlacementFlow) -> None:
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
         self._pods = cluster_state.pods
         self._reservations = cluster_state.reservations
         self._holds = cluster_state.holds
-        self._room = cluster_state.room
         self._placement = placement
-        self._sample_misses = cluster_state.sample_misses
+        self._sample_misses = sample_misses
         self._event_counts = cluster_state.event_counts
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
@@ -138,7 +136,7 @@ class SampleNominations:
 
     def _choose(self, pod: Pod, sample_miss: SampleMiss, policy: Policy, now: Instant) -> NodeName | None:
         tried = [row for name in sample_miss.tried if (row := self._nodes.row_of.get(name)) is not None]
-        with self._room.beside(pod):
+        with self._holds.beside(pod):
             rows = self._placement.fitting_elsewhere(pod, np.array(tried, np.intp), now)
         scores = fractions(pod.need, self._ledger.columns, rows, policy.score)
         # The best first. Equal scores are ordered by row, so that the choice is deterministic.
@@ -148,8 +146,9 @@ class SampleNominations:
                 return node.name
         return None
 
-    def ended(self, uid: PodUid, node: NodeName) -> None:
-        """Ends the pod's sample miss, because the pod was bound to `node`. Counts whether that was the nominated node."""
+    def ended(self, uid: PodUid, node: NodeName | None) -> None:
+        """Ends the pod's sample miss, because the pod was bound to `node`, or is gone (None). Counts whether that was the
+        nominated node."""
         sample_miss = self._sample_misses.forget(uid)
-        if sample_miss is not None and sample_miss.nominated == node:
+        if sample_miss is not None and node is not None and sample_miss.nominated == node:
             self._event_counts.nominations_met += 1

@@ -1,6 +1,7 @@
-"""Drives node removals on the cluster state, and puts pauses into force.
+"""What drains see of the cluster state, and what pauses end.
 
-- `Removals`: connects the drains controller with the cluster state (pods on a node, disruption budgets) and with migrations.
+- `StateNodeViews`: connects the drains controller with the cluster state (pods on a node, disruption budgets, room that is kept
+  for leaving pods) and with migrations.
 - `ActivePauses`: when a person pauses an activity, ends its preemptions or drains in progress that can still be ended. New
   ones do not begin, because the policies in force contain the pauses.
 """
@@ -8,9 +9,7 @@
 from collections.abc import Iterable
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.controllers.migration.drain_migrations import DrainMigrations
-from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.policy import Policy
+from slackwater.controllers.migration.state import DrainMigrations
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.scaledown.drains.node_view import NodeView, seen
 from slackwater.controllers.scaledown.drains.running_drains import Drains
@@ -23,13 +22,14 @@ from slackwater.model.pauses import Activity, Pause
 from slackwater.model.reasons import UnremovableReason
 
 
-class _StateNodeViews:
+class StateNodeViews:
     """Shows drains the state of nodes, pods and budgets, from the cluster state. Implements `drains.node_view.NodeViews`.
     `rules` decide which pods block a drain."""
 
     def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations, rules: DrainPolicy) -> None:
         self.rules = rules
         self._cluster_state = cluster_state
+        self._destinations = cluster_state.holds.destinations
         self._migrations = migrations
 
     def node_view(self, name: NodeName, now: UnixTime) -> NodeView:
@@ -46,13 +46,13 @@ class _StateNodeViews:
     def keep(self, pod: Pod, of: NodeName, to: NodeName) -> bool:
         row = self._cluster_state.nodes.row_of.get(to)
         admits = row is not None and bool(self._cluster_state.admitting.of(pod.renewed_kind)[row])
-        return admits and self._cluster_state.destinations.keep(pod, of, to)
+        return admits and self._destinations.keep(pod, of, to)
 
     def left(self, uid: PodUid) -> None:
-        self._cluster_state.destinations.left(uid)
+        self._destinations.left(uid)
 
     def end(self, node: NodeName) -> None:
-        self._cluster_state.destinations.end(node)
+        self._destinations.end(node)
 
     def migrate(self, uid: PodUid, node: NodeName) -> None:
         self._migrations.ask(uid, node)
@@ -61,30 +61,12 @@ class _StateNodeViews:
         self._migrations.forget(uids)
 
 
-class Removals:
-    """Drives node removals: `drains` are the drains in progress, `migrations` the virtual machines that migrate away for
-    them."""
-
-    def __init__(self, cluster_state: ClusterState, migrating: Migrating, policy: Policy) -> None:
-        self.migrations = DrainMigrations(migrating, cluster_state.pods)
-        self._node_views = _StateNodeViews(cluster_state, self.migrations, policy.blocked_by)
-        self.drains = Drains(self._node_views, policy.drain)
-
-    def adopt(self, policy: Policy) -> None:
-        """Adopts changed settings: which pods block at once, limits for drains that begin from now on."""
-        self._node_views.rules = policy.blocked_by
-        self.drains.limits = policy.drain
-
-    def tick(self, policy: Policy, now: Instant) -> list[Effect]:
-        return [*self.drains.step(now), *self.migrations.tick(policy, now)]
-
-
 class ActivePauses:
     """Keeps the current pauses, and ends work in progress when a pause begins."""
 
-    def __init__(self, preemptions: Preemptions, removals: Removals) -> None:
+    def __init__(self, preemptions: Preemptions, drains: Drains) -> None:
         self._preemptions = preemptions
-        self._removals = removals
+        self._drains = drains
         self.pauses: tuple[Pause, ...] = ()
 
     @property
@@ -100,7 +82,7 @@ class ActivePauses:
         if "preemption" in begun:
             self._preemptions.pause(now)
         if "scale-down" in begun:
-            for drain in self._removals.drains.active:
+            for drain in self._drains.active:
                 node, why = drain.order.node, "scale-down is paused"
-                effects += self._removals.drains.cancel(node, UnremovableReason.CANCELLED, why, now)[1]
+                effects += self._drains.cancel(node, UnremovableReason.CANCELLED, why, now)[1]
         return effects

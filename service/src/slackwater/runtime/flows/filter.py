@@ -10,7 +10,7 @@ Who binds decides what filter's answer means (`Policy.bind`):
 `filter`, `take` (filter for one chosen row) and `prioritize` change state: they hold room, and note whether a pod was refused.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,14 +19,15 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.placement.chosen_nodes import ChosenNodes
+from slackwater.controllers.permits.permit_limits import PermitLimits
+from slackwater.controllers.placement.tried_nodes import ChosenNodes, SampleMisses
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
-from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows, feasible_mask, vertical
-from slackwater.model.ids import Instant, NodeName, Row
+from slackwater.model.columns import OK, Codes, Int64, Mask, NodeColumns, Rows
+from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 
@@ -62,15 +63,10 @@ class PlacementFlow:
         preemptions: Preemptions,
         preemptors: Preemptors,
         chosen_nodes: ChosenNodes,
-        on_record: Callable[[], Int64 | None],
-        room_wanted: Callable[[NodeName, Instant], None],
+        sample_misses: SampleMisses,
+        permit_limits: PermitLimits,
         seed: int,
     ) -> None:
-        """Connects the flow with the controllers. `room_wanted` asks the permits controller to persist lower permits on a node.
-
-        `on_record` returns the over-reservation of each row: by how much the persisted permits, which count after a restart,
-        exceed what counts now; shape (resources, rows). None if they exceed it nowhere.
-        """
         self._cluster_state = cluster_state
         self._ledger = cluster_state.ledger
         self._nodes = cluster_state.nodes
@@ -79,112 +75,56 @@ class PlacementFlow:
         self._holds = cluster_state.holds
         self._bind_backoff = cluster_state.bind_backoff
         self._vertical_pods = cluster_state.vertical_pods
-        self._sample_misses = cluster_state.sample_misses
         self._unschedulable_pods = cluster_state.unschedulable_pods
         self._admitting = cluster_state.admitting
         self._quarantine = cluster_state.quarantine
-        self._room = cluster_state.room
         self._event_counts = cluster_state.event_counts
         self._migrating = migrating
-        self._chosen_nodes = chosen_nodes
-        self._on_record = on_record
-        self._room_wanted = room_wanted
         self._preemptions = preemptions
         self._preemptors = preemptors
+        self._chosen_nodes = chosen_nodes
+        self._sample_misses = sample_misses
+        self._permit_limits = permit_limits
         self._rng = np.random.default_rng(seed)
+
+    # --- filter: judge, choose, hold ------------------------------------------------------------------------------------------
 
     def filter(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """A reason for each row, shape (len(rows),). Where kube-scheduler binds, one row at most is OK, and room is held there;
-        all feasible rows for a pod that is left to kube-scheduler (`_is_left_to_scheduler`).
+        all feasible rows for a pod that is left to kube-scheduler (`_filtered`).
 
         `rows` are distinct, except that unknown nodes are all `NO_ROW`.
         """
         self._event_counts.attempts += 1
         self._pods.note_from_filter(pod, now)
         earlier = self._holds.suspend(pod.uid)
-        codes = self._answered(pod, rows, earlier, policy, now)
-        if policy.bind and any(hold.nominee is not None and hold.row in rows[feasible_mask(codes)] for _, hold in earlier):
-            self._holds.restore(earlier)  # the room of its nomination, which bind will use
-        else:
-            self._retry(pod, earlier, policy, now)
-        return codes
-
-    def _retry(self, pod: Pod, earlier: _Earlier, policy: Policy, now: Instant) -> None:
-        """Ends the holds of the pod's earlier tries, but not where a bind of such a try may come and exceed its node."""
-        if not earlier:
-            return
-        late_binds_matter = not policy.bind and self._cluster_state.counts_more_than_scheduler()
-        self._holds.retry(pod.uid, earlier, Instant(now + policy.in_flight_seconds) if late_binds_matter else None)
-
-    def may_choose(self, pod: Pod, policy: Policy) -> bool:
-        """May `take` choose one of several feasible nodes for the pod? Not if room is kept for the pod already, or if a bind of
-        a former try could still exceed a node: `filter` decides then (`_choice`)."""
-        uid = pod.uid
-        return (
-            not policy.bind
-            and self._is_known(pod, policy)
-            and self._room.node_of(uid) is None
-            and self._preemptions.number_of(uid) is None
-            and not (self._holds.has(uid) and self._cluster_state.counts_more_than_scheduler())
-        )
-
-    def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
-        """Holds room on the row, as `filter` would if asked about this row alone. Only for pods that `may_choose` allows.
-        Returns False and changes nothing if the row is not feasible."""
-        if self._reservations.get(pod.uid) is not None or self._migrating.target_node_of(pod, now) is not None:
-            return False
-        earlier = self._holds.suspend(pod.uid)
-        rows: Rows = np.array([row], np.intp)
-        if not (self._passes_plainly(pod, row, policy) or self._is_passing(pod, rows, policy, now)[0]):
-            self._holds.restore(earlier)
-            return False
-        self._event_counts.attempts += 1
-        self._event_counts.verdicts[Reason.OK] += 1
-        self._pods.note_from_filter(pod, now)
-        self._preemptions.preemptor_asked(pod.uid)
-        self._passed(pod, rows, policy, now)
-        self._retry(pod, earlier, policy, now)
-        return True
-
-    def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        """For each row, whether it is feasible for a pod that is no migration's target; shape (len(rows),). Changes nothing."""
-        earlier = self._holds.suspend(pod.uid)
-        try:
-            return self._is_passing(pod, rows, policy, now)
-        finally:
-            self._holds.restore(earlier)
-
-    def _is_passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
-            return feasible_mask(self._judge(pod, rows, policy, now, asked=False))
-
-    def _passes_plainly(self, pod: Pod, row: Row, policy: Policy) -> bool:
-        """Whether the row is feasible by the plain case of `_judge`: nothing but the pod itself and the row's room can refuse
-        it. False if that is not so, or if more has to be looked at: then `passing` decides."""
-        return (
-            not (pod.vertical is not None or self._nodes.stricter[row])
-            and not len(self._quarantine)
-            and not self._bind_backoff.has(pod.uid)
-            and self._on_record() is None
-            and self.about_the_pod(pod, policy) is Reason.OK
-            and fits_on(pod.need, self._ledger.columns, row)
-        )
-
-    def _answered(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy, now: Instant) -> Codes:
         if self._preemptions.gated(pod.uid):
             self._event_counts.failures += 1
-            return np.full(len(rows), Reason.GATED, np.uint8)
-        self._preemptions.preemptor_asked(pod.uid)
-        with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
-            return self._filtered(pod, rows, earlier, policy, now)
+            codes = np.full(len(rows), Reason.GATED, np.uint8)
+        else:
+            self._preemptions.preemptor_asked(pod.uid)
+            with self._holds.beside(pod, self._preemptions.number_of(pod.uid)):
+                codes = self._filtered(pod, rows, earlier, policy, now)
+        if policy.bind and any(hold.nominee is not None and hold.row in rows[codes == OK] for _, hold in earlier):
+            self._holds.restore(earlier)  # the room of its nomination, which bind will use
+        else:
+            self._retry(pod.uid, earlier, policy, now)
+        return codes
 
     def _filtered(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy, now: Instant) -> Codes:
+        """Judges the rows, and where kube-scheduler binds, names one of several feasible ones.
+
+        The choice is left to kube-scheduler if we do not know the pod's profile, unless kube-scheduler could overcommit a node:
+        nobody checks its choice then.
+        """
         codes = self._judge_with_target_node(pod, rows, policy, now)
-        feasible = rows[feasible_mask(codes)]
-        if len(feasible) > 1 and not policy.bind and not self._is_left_to_scheduler(pod, policy):
-            chosen = self._choice(pod, feasible, earlier, policy)
-            feasible = np.array([chosen], np.intp)
-            codes[feasible_mask(codes) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
+        feasible = rows[codes == OK]
+        if len(feasible) > 1 and not policy.bind:
+            counts_more = pod.vertical is not None or self._cluster_state.counts_more_than_scheduler()
+            if counts_more or pod.kind.scheduler_name in {policy.scheduler_name, *policy.profiles}:
+                chosen = self._choice(pod, feasible, earlier, policy)
+                feasible = np.array([chosen], np.intp)
+                codes[(codes == OK) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
         self._event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
             self._preemptions.judged(pod.uid, None, held=False)
@@ -195,33 +135,76 @@ class PlacementFlow:
         self._passed(pod, feasible, policy, now)
         return codes
 
-    def _passed(self, pod: Pod, feasible: Rows, policy: Policy, now: Instant) -> None:
-        self._preemptors.forget(pod.uid)
-        self._unschedulable_pods.forget(pod.uid)
-        self._sample_misses.passed(pod.uid)
-        # Otherwise bind reserves, or the room is reserved already.
-        if not policy.bind and len(feasible) == 1 and self._reservations.get(pod.uid) is None:
-            self._hold(pod, Row(int(feasible[0])), policy, now)
+    def _judge_with_target_node(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
+        """Judges the rows. A migration's target pod has room on its target node already, so only that row is feasible as long
+        as the node admits the pod."""
+        move = self._migrating.target_node_of(pod, now)
+        if move is None:
+            return self._judge(pod, rows, policy, now)
+        target_node = self._migrating.drop_target_hold(move)
+        codes = self._judge(pod, rows, policy, now)
+        there = rows == target_node
+        if (
+            target_node is not None
+            and fits_on(pod.need, self._ledger.columns, target_node)
+            and self._admitting.of(pod.kind)[target_node]
+        ):
+            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
+        if policy.bind or not (codes[there] == OK).any():
+            self._migrating.restore_target_hold(move)
+        return codes
 
-    def _hold(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> None:
-        node = self._nodes.by_row[row]
-        assert node is not None, "filter lets no pod pass on a row without a node"
-        self._chosen_nodes.choose(pod.uid, node.name)
-        until = Instant(now + (policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds))
-        need = self._vertical_pods.need(pod)
-        self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
-        self._event_counts.holds += 1
+    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
+        """A reason for each row. `asked`: kube-scheduler asks now, so lower permits are requested where persisted permits block
+        the room, and bind back-offs that are over are forgotten."""
+        about_pod = self.about_the_pod(pod, policy)
+        if about_pod is not Reason.OK:
+            return np.full(len(rows), about_pod, np.uint8)
+        reservation = self._reservations.get(pod.uid)
+        if reservation is not None:
+            # A bind with an unknown outcome: only its node is feasible, where the pod is counted already.
+            row = self._nodes.row_of.get(reservation.node, NO_ROW)
+            return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
+        codes = judge_ledger(pod.need, self._ledger.columns, rows)
+        if not policy.bind:
+            self._refuse_for_persisted_permits(pod, rows, codes, now, wanting=asked)
+        for name in self._bind_backoff.nodes_denied(pod.uid, now, forget=asked):
+            codes[(rows == self._nodes.row_of[name]) & (codes == OK)] = Reason.BIND_DENIED
+        if len(self._quarantine):
+            codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
+        if (len(rows) > 1 and rows.min() < 0) or (len(rows) == 1 and rows[0] == NO_ROW):
+            codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
+        return codes
 
-    def _is_known(self, pod: Pod, policy: Policy) -> bool:
-        """Do we know the profile by which kube-scheduler places the pod?"""
-        name = pod.kind.scheduler_name
-        return name == policy.scheduler_name or name in policy.profiles
+    def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
+        """The reason to refuse the pod on every node, regardless of room; OK if there is none."""
+        known = self._pods.get(pod.uid)
+        if self._pods.is_gone(pod.uid) or (known is not None and known.ended):
+            return Reason.POD_FINISHED
+        if known is not None and known.node is not None:
+            return Reason.POD_BOUND_ELSEWHERE
+        if pod.vertical_problem is not None:
+            return Reason.VERTICAL_UNREADABLE
+        if pod.kind.missing_request is not None and policy.missing_requests == "reject":
+            return Reason.MISSING_REQUEST
+        return Reason.OK
 
-    def _is_left_to_scheduler(self, pod: Pod, policy: Policy) -> bool:
-        """Is the choice among several nodes left to kube-scheduler? If we do not know the pod's profile, unless kube-scheduler
-        could overcommit a node: nobody checks its choice then."""
-        counts_more = pod.vertical is not None or self._cluster_state.counts_more_than_scheduler()
-        return not self._is_known(pod, policy) and not counts_more
+    def _refuse_for_persisted_permits(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
+        """Refuses rows without enough room beside the persisted permits, which still reserve room that vertical pods have given
+        back. With `wanting`, requests the writes that lower these permits.
+
+        This is needed only if kube-scheduler binds. If we bind, the bind waits for the writes.
+        """
+        over_reservation = self._permit_limits.persisted_permits.over_reservation()
+        if over_reservation is None:
+            return
+        more, free, want = over_reservation[:, rows], self._ledger.columns.free(rows), pod.need.column
+        short = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & (codes == OK) & (rows != NO_ROW)
+        codes[short] = Reason.HELD_FOR_OTHERS
+        if wanting:
+            for row in rows[short].tolist():
+                if (node := self._nodes.by_row[row]) is not None:
+                    self._permit_limits.room_wanted(node.name, now)
 
     def _choice(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy) -> Row:
         """The row to choose for the pod, by the first rule that applies:
@@ -240,122 +223,34 @@ class PlacementFlow:
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
         """The row with the best score, where held room counts as used; the first one among equal scores."""
-        columns, need = self._ledger.columns, vertical(self._vertical_pods.need(pod))
+        columns, need = self._ledger.columns, self._vertical_pods.need(pod).column
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
         scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.score)
         return Row(int(rows[scores.argmax()]))
 
-    def _judge_with_target_node(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
-        """Judges the rows. A migration's target pod has room on its target node already, so only that row is feasible as long
-        as the node admits the pod."""
-        move = self._migrating.target_node_of(pod, now)
-        if move is None:
-            return self._judge(pod, rows, policy, now)
-        target_node = self._migrating.drop_target_hold(move)
-        codes = self._judge(pod, rows, policy, now)
-        there = rows == target_node
-        if target_node is not None and self._may_land(pod, target_node):
-            codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
-        if policy.bind or not feasible_mask(codes[there]).any():
-            self._migrating.restore_target_hold(move)
-        return codes
-
-    def _may_land(self, pod: Pod, row: Row) -> bool:
-        wanted: Rows = np.array([row], np.intp)
-        return bool(judge_ledger(pod.need, self._ledger.columns, wanted)[0] == Reason.OK and self._admitting.of(pod.kind)[row])
-
-    def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
-        """A reason for each row. `asked`: kube-scheduler asks now, so lower permits are requested where persisted permits block
-        the room, and bind back-offs that are over are forgotten."""
-        about_pod = self.about_the_pod(pod, policy)
-        if about_pod is not Reason.OK:
-            return np.full(len(rows), about_pod, np.uint8)
-        reservation = self._reservations.get(pod.uid)
-        if reservation is not None:
-            # A bind with an unknown outcome: only its node is feasible, where the pod is counted already.
-            row = self._nodes.row_of.get(reservation.node, NO_ROW)
-            return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
-        codes = judge_ledger(pod.need, self._ledger.columns, rows)
-        if not policy.bind:
-            self._refuse_for_persisted_permits(pod, rows, codes, now, wanting=asked)
-        denied = self._bind_backoff.nodes_denied if asked else self._bind_backoff.still_denied
-        for name in denied(pod.uid, now):
-            codes[(rows == self._nodes.row_of[name]) & feasible_mask(codes)] = Reason.BIND_DENIED
-        if len(self._quarantine):
-            codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
-        if (len(rows) > 1 and rows.min() < 0) or (len(rows) == 1 and rows[0] == NO_ROW):
-            codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
-        return codes
-
-    def _refuse_for_persisted_permits(self, pod: Pod, rows: Rows, codes: Codes, now: Instant, *, wanting: bool) -> None:
-        """Refuses rows without enough room beside the persisted permits, which still reserve room that vertical pods have given
-        back. With `wanting`, requests the writes that lower these permits.
-
-        This is needed only if kube-scheduler binds. If we bind, the bind waits for the writes.
-        """
-        over_reservation_of = self._on_record()
-        if over_reservation_of is None:
+    def _passed(self, pod: Pod, feasible: Rows, policy: Policy, now: Instant) -> None:
+        """Notes that the rows are feasible for the pod. Where kube-scheduler binds, holds room if it is one row: otherwise bind
+        reserves, or the room is reserved already."""
+        self._preemptors.forget(pod.uid)
+        self._unschedulable_pods.forget(pod.uid)
+        self._sample_misses.passed(pod.uid)
+        if policy.bind or len(feasible) != 1 or pod.uid in self._reservations:
             return
-        short = self._is_short(pod, rows, codes, over_reservation_of[:, rows])
-        codes[short] = Reason.HELD_FOR_OTHERS
-        if wanting:
-            for row in rows[short].tolist():
-                if (node := self._nodes.by_row[row]) is not None:
-                    self._room_wanted(node.name, now)
-
-    def _is_short(self, pod: Pod, rows: Rows, codes: Codes, more: Int64) -> Mask:
-        """Whether each row is feasible by `codes` but has no room for both the pod and `more`; shape (len(rows),)."""
-        free, want = self._ledger.columns.free(rows), vertical(pod.need)
-        short: Mask = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & feasible_mask(codes) & (rows != NO_ROW)
-        return short
-
-    def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
-        """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
-        uid = pod.uid
-        with self._room.beside(pod, self._preemptions.number_of(uid)):
-            columns = self._ledger.columns.copy()
-        for hold in self._holds.all_of(uid):
-            columns.held[:, hold.row] -= hold.amounts
-        reason, only_on = self._itself(pod, policy, now)
-        return FilterFacts(
-            reason=reason,
-            denied=frozenset(node for of, node, _, _ in self._bind_backoff.left(now) if of == uid),
-            quarantined=frozenset(name for name, _ in self._quarantine.items()),
-            waits_for=self._preemptions.waits_for(uid),
-            only_on=only_on,
-            columns=columns,
-        )
-
-    def _itself(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Reason, NodeName | None]:
-        if self._preemptions.gated(pod.uid):
-            return Reason.GATED, None
-        about_pod = self.about_the_pod(pod, policy)
-        reservation, move = self._reservations.get(pod.uid), self._migrating.target_node_of(pod, now)
-        if about_pod is Reason.OK and reservation is not None:
-            return Reason.POD_BOUND_ELSEWHERE, reservation.node
-        if about_pod is Reason.OK and move is not None and move.target_node is not None:
-            return Reason.TARGET_NODE_ELSEWHERE, move.target_node
-        return about_pod, None
-
-    def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
-        """The reason to refuse the pod on every node, regardless of room; OK if there is none."""
-        known = self._pods.get(pod.uid)
-        if self._pods.is_gone(pod.uid) or (known is not None and known.ended):
-            return Reason.POD_FINISHED
-        if known is not None and known.node is not None:
-            return Reason.POD_BOUND_ELSEWHERE
-        if pod.vertical_problem is not None:
-            return Reason.VERTICAL_UNREADABLE
-        if pod.kind.missing_request is not None and policy.missing_requests == "reject":
-            return Reason.MISSING_REQUEST
-        return Reason.OK
+        row = Row(int(feasible[0]))
+        node = self._nodes.by_row[row]
+        assert node is not None, "filter lets no pod pass on a row without a node"
+        self._chosen_nodes.choose(pod.uid, node.name)
+        until = Instant(now + (policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds))
+        need = self._vertical_pods.need(pod)
+        self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
+        self._event_counts.holds += 1
 
     def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> bool:
         """Notes that every row was refused, and reports a sample miss or begins a preemption. True if a preemption began."""
         self._event_counts.failures += 1
         self._unschedulable_pods.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
-        if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
+        if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._reservations:
             return False
         if len(self.fitting_elsewhere(pod, rows, now)):
             self._event_counts.sample_misses += 1
@@ -368,29 +263,88 @@ class PlacementFlow:
             self._unschedulable_pods.forget(pod.uid)
         return begun
 
-    def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
-        """All rows and their reasons, if no node fits the pod by our accounting and by the node's own constraints.
-
-        None if a node fits, if one would fit without short-lived holds, or if the pod would be refused regardless of room.
-        """
-        if self.about_the_pod(pod, policy) is not Reason.OK or self._reservations.get(pod.uid) is not None:
-            return None
-        rows = self._nodes.live_rows()
-        with self._room.beside(pod, self._preemptions.number_of(pod.uid)):
-            codes = self._judge(pod, rows, policy, now)
-            if (self._admitting.of(pod.kind)[rows] & feasible_mask(codes)).any():
-                return None
-            return None if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
-
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
         """Rows outside `asked` that fit the pod, by our accounting and by the nodes' own constraints."""
         live = self._nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
-        fitting: Rows = others[feasible_mask(judge_ledger(pod.need, self._ledger.columns, others))]
+        fitting: Rows = others[judge_ledger(pod.need, self._ledger.columns, others) == OK]
         if len(fitting):
             fitting = fitting[self._admitting.of(pod.kind)[fitting]]
         denied = [self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)]
         return fitting[~np.isin(fitting, denied)] if denied else fitting
+
+    def _only_held(self, pod: Pod, rows: Rows) -> bool:
+        """Would the pod fit on one of the rows if holds did not count?"""
+        if not len(rows):
+            return False
+        wanted = pod.need.column
+        free = self._ledger.columns.unreserved(rows) - self._holds.kept_on(rows, pod.priority)
+        return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())
+
+    def _retry(self, uid: PodUid, earlier: _Earlier, policy: Policy, now: Instant) -> None:
+        """Ends the holds of the pod's earlier tries, but not where a bind of such a try may come and exceed its node."""
+        if earlier:
+            late_binds_matter = not policy.bind and self._cluster_state.counts_more_than_scheduler()
+            self._holds.retry(uid, earlier, Instant(now + policy.in_flight_seconds) if late_binds_matter else None)
+
+    # --- filter for one row that kube-scheduler's scores chose ----------------------------------------------------------------
+
+    def may_choose(self, pod: Pod, policy: Policy) -> bool:
+        """May `take` choose one of several feasible nodes for the pod? Not if room is kept for the pod already, or if a bind of
+        a former try could still exceed a node: `filter` decides then (`_choice`)."""
+        uid = pod.uid
+        return (
+            not policy.bind
+            and pod.kind.scheduler_name in {policy.scheduler_name, *policy.profiles}
+            and HoldKey(uid, "preemption") not in self._holds
+            and self._preemptions.number_of(uid) is None
+            and not (self._holds.has(uid) and self._cluster_state.counts_more_than_scheduler())
+        )
+
+    def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
+        """Holds room on the row, as `filter` would if asked about this row alone. Only for pods that `may_choose` allows.
+        Returns False and changes nothing if the row is not feasible."""
+        if pod.uid in self._reservations or self._migrating.target_node_of(pod, now) is not None:
+            return False
+        earlier = self._holds.suspend(pod.uid)
+        rows: Rows = np.array([row], np.intp)
+        if not (self._passes_plainly(pod, row, policy) or self._is_passing(pod, rows, policy, now)[0]):
+            self._holds.restore(earlier)
+            return False
+        self._event_counts.attempts += 1
+        self._event_counts.verdicts[Reason.OK] += 1
+        self._pods.note_from_filter(pod, now)
+        self._preemptions.preemptor_asked(pod.uid)
+        self._passed(pod, rows, policy, now)
+        self._retry(pod.uid, earlier, policy, now)
+        return True
+
+    def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
+        """For each row, whether it is feasible for a pod that is no migration's target; shape (len(rows),). Changes nothing."""
+        earlier = self._holds.suspend(pod.uid)
+        try:
+            return self._is_passing(pod, rows, policy, now)
+        finally:
+            self._holds.restore(earlier)
+
+    def _is_passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
+        with self._holds.beside(pod, self._preemptions.number_of(pod.uid)):
+            passing: Mask = self._judge(pod, rows, policy, now, asked=False) == OK
+        return passing
+
+    def _passes_plainly(self, pod: Pod, row: Row, policy: Policy) -> bool:
+        """Whether the row is feasible by the plain case of `_judge`: nothing but the pod itself and the row's room can refuse
+        it. False if that is not so, or if more has to be looked at: then `_is_passing` decides."""
+        return (
+            not (pod.vertical is not None or self._nodes.stricter[row])
+            and not len(self._quarantine)
+            and not self._bind_backoff.has(pod.uid)
+            and self._permit_limits.persisted_permits.over_reservation() is None
+            and self.about_the_pod(pod, policy) is Reason.OK
+            and fits_on(pod.need, self._ledger.columns, row)
+        )
+
+    # --- prioritize -----------------------------------------------------------------------------------------------------------
 
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Int64:
         """The score of each row, 0..10, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
@@ -402,7 +356,7 @@ class PlacementFlow:
     def _guess(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
         """Where we bind, holds room on the one of the rows that kube-scheduler probably chooses, unless it counts the pod there
         by what we count: then it knows of the room itself before its next decision."""
-        if not policy.bind or not len(rows) or self._reservations.get(pod.uid) is not None:
+        if not policy.bind or not len(rows) or pod.uid in self._reservations:
             return
         earlier = self._holds.suspend(pod.uid)
         row = self._best(pod, rows, policy)
@@ -412,10 +366,42 @@ class PlacementFlow:
             self._event_counts.holds += 1
         self._holds.retry(pod.uid, earlier, None)
 
-    def _only_held(self, pod: Pod, rows: Rows) -> bool:
-        """Would the pod fit on one of the rows if holds did not count?"""
-        if not len(rows):
-            return False
-        wanted = vertical(pod.need)
-        free = self._ledger.columns.unreserved(rows) - self._room.kept_on(rows, pod.priority)
-        return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())
+    # --- questions of gates and of explain ------------------------------------------------------------------------------------
+
+    def refused_everywhere(self, pod: Pod, policy: Policy, now: Instant) -> tuple[Rows, Codes] | None:
+        """All rows and their reasons, if no node fits the pod by our accounting and by the node's own constraints.
+
+        None if a node fits, if one would fit without short-lived holds, or if the pod would be refused regardless of room.
+        """
+        if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._reservations:
+            return None
+        rows = self._nodes.live_rows()
+        with self._holds.beside(pod, self._preemptions.number_of(pod.uid)):
+            codes = self._judge(pod, rows, policy, now)
+            if (self._admitting.of(pod.kind)[rows] & (codes == OK)).any():
+                return None
+            return None if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
+
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
+        """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
+        uid = pod.uid
+        with self._holds.beside(pod, self._preemptions.number_of(uid)):
+            columns = self._ledger.columns.copy()
+        for hold in self._holds.all_of(uid):
+            columns.held[:, hold.row] -= hold.amounts
+        only_on: NodeName | None = None
+        reason = Reason.GATED if self._preemptions.gated(uid) else self.about_the_pod(pod, policy)
+        if reason is Reason.OK:
+            reservation, move = self._reservations.get(uid), self._migrating.target_node_of(pod, now)
+            if reservation is not None:
+                reason, only_on = Reason.POD_BOUND_ELSEWHERE, reservation.node
+            elif move is not None and move.target_node is not None:
+                reason, only_on = Reason.TARGET_NODE_ELSEWHERE, move.target_node
+        return FilterFacts(
+            reason=reason,
+            denied=frozenset(self._bind_backoff.nodes_denied(uid, now, forget=False)),
+            quarantined=frozenset(name for name, _ in self._quarantine.items()),
+            waits_for=self._preemptions.waits_for(uid),
+            only_on=only_on,
+            columns=columns,
+        )

@@ -17,7 +17,6 @@ from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.potential_victims import PotentialVictims
 from slackwater.controllers.preemption.preemptors import Preemptors
 from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.preemption.victims import Candidate
@@ -53,16 +52,15 @@ class SchedulingGates:
         cluster_state: ClusterState,
         *,
         placement: PlacementFlow,
-        potential_victims: PotentialVictims,
         preemptors: Preemptors,
         preemptions: Preemptions,
     ) -> None:
         self._ledger = cluster_state.ledger
         self._pods = cluster_state.pods
         self._placement = placement
-        self._potential_victims = potential_victims
         self._preemptors = preemptors
         self._preemptions = preemptions
+        self._potential_victims = preemptions.potential_victims
         self._waiting: dict[PodUid, _Waiting] = {}
         #: How many nodes were judged for gated pods so far.
         self._judged_rows = 0

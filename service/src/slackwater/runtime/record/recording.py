@@ -6,7 +6,6 @@ It records all calls that may change state, and all questions whose answers deci
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slackwater import __version__
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.placement.binding import BindAnswer
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.extender_candidates import Kept
@@ -16,7 +15,7 @@ from slackwater.model.effects import DrainOrder, Effect
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
 from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
 from slackwater.runtime.state_machine import StateMachine

@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from slackwater.controllers.permits.state import PermitDecision
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
 from slackwater.model.events import Event
 from slackwater.model.ids import Instant
+from slackwater.model.permits import PermitDecision
 from slackwater.runtime.record.calls import (
     END,
     FORMAT,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from slackwater.adapters.cloud.clusterapi.objects import GroupWire, TaintWire
+from slackwater.model.devices import read_template_devices
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import CSI_DRIVERS, GroupOptions, read_attach_limits
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
-from slackwater.model.template_devices import read_template_devices
 from slackwater_protocol.durations import SECOND, parse_duration
 from slackwater_protocol.names import CLUSTER_API_GROUP
 from slackwater_protocol.units import parse_nanos

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 
 from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
 from slackwater.adapters.cloud.externalgrpc.wire import node_pb2
-from slackwater.model.devices import ResourceSlice
+from slackwater.model.devices import ResourceSlice, read_template_devices
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import (
     CSI_DRIVERS,
@@ -25,7 +25,6 @@ from slackwater.model.nodegroups import (
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import rounded_up
 from slackwater.model.storage import CsiNode
-from slackwater.model.template_devices import read_template_devices
 from slackwater_protocol.units import parse_nanos
 
 _State = Literal["creating", "running", "deleting"]

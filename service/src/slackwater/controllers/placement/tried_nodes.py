@@ -1,4 +1,12 @@
-"""Sample misses: pods whose whole sample of nodes was refused although another node fits (seen with kube-scheduler 1.36).
+"""The nodes that were tried for each pod that is not bound yet.
+
+- `ChosenNodes`: the nodes that filter named.
+- `SampleMisses`: the nodes that we nominated after a sample miss.
+
+kube-scheduler may fail to bind a pod to the node that filter named (a plug-in of others refuses it, or a volume does not come),
+and asks again. Nodes that were not named yet then come first, since the same cause would strike again.
+
+Sample misses are pods whose whole sample of nodes was refused although another node fits (seen with kube-scheduler 1.36).
 
 kube-scheduler stops looking after a share of the nodes and asks the extender about those alone. If our accounting refuses all
 of them, the pod is unschedulable although it would fit elsewhere. We then nominate a node that fits: the next cycle tries that
@@ -6,6 +14,7 @@ node first and alone. A wrong nomination (an in-tree filter that we do not know 
 Each node is tried once for a pod, until the pod is bound or forgotten.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -77,3 +86,28 @@ class SampleMisses:
 
     def items(self) -> list[tuple[PodUid, SampleMiss]]:
         return list(self._pods.items())
+
+
+class ChosenNodes:
+    """The nodes named for each pod. `made`: how often filter named one node; `met`: how many pods were then bound there."""
+
+    def __init__(self) -> None:
+        self._named: dict[PodUid, list[NodeName]] = {}
+        self.made = self.met = 0
+
+    def tried(self, uid: PodUid) -> Sequence[NodeName]:
+        """The nodes named for the pod so far; kube-scheduler has bound it to none of them."""
+        return self._named.get(uid, ())
+
+    def choose(self, uid: PodUid, node: NodeName) -> None:
+        """Notes that filter named the node."""
+        named = self._named.setdefault(uid, [])
+        if node in named:
+            named.remove(node)
+        named.append(node)
+        self.made += 1
+
+    def ended(self, uid: PodUid, node: NodeName | None) -> None:
+        """Notes that the pod is bound to a node, or gone (None)."""
+        named = self._named.pop(uid, None)
+        self.met += named is not None and named[-1] == node

@@ -1,5 +1,6 @@
-"""How the resources of one pod change, one function for each event (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
+"""What one pod counts for on its node, and how that changes (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
 
+- `PodResources`; `ordinary_resources`, `certain_resources` and so on: what a pod counts for when it begins to count.
 - `migration_started`, `bounds_changed` and so on: the pod's resources after an event.
 - `settled`: what an agent's `Question` permits, and the pod's resources after that; it includes our own limits (`wanted`).
 
@@ -7,10 +8,65 @@ Each resource is computed alone, in exact integers. This module does not decide 
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
-from slackwater.model.ledger.ledger import PodResources
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater.model.vertical import Vertical
 from slackwater_protocol.units import Bytes, MilliCpu
+
+#: How many distinct requests of ordinary pods have a cached, shared `PodResources`.
+_SIZES: Final = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodResources:
+    """What one pod counts for on its node.
+
+    `buffer` is the part of `reserved` that is kept only because the pod's agent has not asked yet. `capacity_pressure` is
+    growth that was denied. `accounted_for` is what the pod's running migration will relieve: its Reserved plus CapacityPressure
+    when the migration started; nothing without a migration. Ordinary pods have min = max = reserved.
+    """
+
+    reserved: Amounts
+    buffer: Amounts = NOTHING
+    capacity_pressure: Amounts = NOTHING
+    accounted_for: Amounts = NOTHING
+    min: Amounts = NOTHING
+    max: Amounts = NOTHING
+
+
+@lru_cache(maxsize=_SIZES)
+def ordinary_resources(requests: Amounts) -> PodResources:
+    """The resources of an ordinary pod: its requests, exactly."""
+    return PodResources(reserved=requests, min=requests, max=requests)
+
+
+def certain_resources(pod: Vertical) -> PodResources:
+    """The resources of a vertical pod that certainly uses no more than it shows: no scheduler has permitted it more, or it may
+    not grow."""
+    return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
+
+
+def resources_of_unknown_permit(pod: Vertical, *, most: Amounts | None = None) -> PodResources:
+    """The resources of a vertical pod whose last permit is unknown: its agent may use up to Max without asking, so all of Max
+    counts, but no more than `most`."""
+    reserved = (pod.max if most is None else pod.max.at_most(most)).at_least(pod.using)
+    return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
+
+
+def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts, most: Amounts | None = None) -> PodResources:
+    """The resources of a vertical pod after a restart, computed from its permit annotation. Whoever may change the pod can
+    write that, so what is above `most` does not count.
+
+    The agent was permitted `permit` when the annotation was written, and at most `permit_limit` since. Use beyond
+    `permit_limit` counts too, as Buffer: the pod may still show an amount that it has given back, and other pods may have that
+    room now.
+    """
+    if most is not None:
+        permit, permit_limit = permit.at_most(most), permit_limit.at_most(most)
+    reserved = permit_limit.at_least(permit).at_least(pod.using)
+    return PodResources(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)
 
 
 def migration_started(pod_resources: PodResources) -> PodResources:

@@ -1,13 +1,14 @@
 """Checks the invariants of the state machine. Tests call `violations` after every step. In production the audit checks only the
-sums, for a few nodes at a time (`recomputed_sums.wrong_on`)."""
+sums, for a few nodes at a time (`controllers.audit.differences.wrong_on`)."""
 
 import numpy as np
 
-from slackwater.cluster.priority_shares import PriorityShares
-from slackwater.cluster.recomputed_sums import SUMMED, not_zero, wrong_held, wrong_on
+from slackwater.cluster.cluster_state import ClusterState
+from slackwater.controllers.audit.differences import SUMMED, wrong_held, wrong_on
 from slackwater.model.columns import SCHEMA, Int64, NodeColumns
 from slackwater.model.ids import Row
-from slackwater.model.ledger.ledger import PodResources
+from slackwater.model.ledger import PriorityShares
+from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.runtime.state_machine import StateMachine
 
@@ -16,7 +17,7 @@ def violations(state_machine: StateMachine) -> list[str]:
     """One sentence for each violated invariant; empty if all hold."""
     found = [str(each) for name in state_machine.state.nodes.row_of for each in wrong_on(state_machine.state, name)]
     found += map(str, wrong_held(state_machine.state))
-    found += [f"{column}: a free row is not zero" for column in not_zero(state_machine.state)]
+    found += [f"{column}: a free row is not zero" for column in _not_zero(state_machine.state)]
     return [*found, *_reservations(state_machine), *_nominees(state_machine), *_signs(state_machine), *_records(state_machine)]
 
 
@@ -44,7 +45,7 @@ def _nominees(state_machine: StateMachine) -> list[str]:
     want = PriorityShares()
     for _, hold in state_machine.state.holds:
         if hold.nominee is not None:
-            want.admit(hold.row, hold.nominee, hold.amounts)
+            want.add(hold.row, hold.nominee, hold.amounts, pods=1)
     rows = range(state_machine.state.ledger.columns.n_rows)
     return [
         f"row {row}: held for nominees {state_machine.state.holds.nominated.on(Row(row))}, want {want.on(Row(row))}"
@@ -79,3 +80,10 @@ def _records(state_machine: StateMachine) -> list[str]:
         for uid, reservation in state_machine.state.reservations.copy().items()
         if (want := records.over_reservation_of(uid)) != marked.get(uid, NOTHING)
     ]
+
+
+def _not_zero(state: ClusterState) -> list[str]:
+    """The names of the columns that are not zero in some row without a node."""
+    free = np.array([node is None for node in state.nodes.by_row], np.bool_)
+    columns: NodeColumns = state.ledger.columns
+    return [column.name for column in SCHEMA if getattr(columns, column.name)[:, : len(free)][:, free].any()]

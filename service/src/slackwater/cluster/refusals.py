@@ -1,7 +1,10 @@
-"""Pods that filter refused, and when to activate them: kube-scheduler retries pods on the events that it sees, not on ours.
+"""What was refused to pods that are not bound yet, and when they are to be tried again.
 
-- `UnschedulablePods`: the refusals, until the pod is feasible, bound or gone.
+- `UnschedulablePods`: the refusals of filter, until the pod is feasible, bound or gone. kube-scheduler retries pods on the
+  events that it sees, not on ours, so we activate them.
 - `Conditions`: whether a pod's new condition reports our refusal or that of in-tree filters.
+- `BindBackoff`: after a denied bind, the pod's next filter calls leave the node out. Otherwise kube-scheduler would choose the
+  same node again and again. If a bind was denied for lack of room, its back-off ends as soon as room appears on the node.
 
 Invariant: each refusal is activated at most once. The activation leads to a new filter call, which may refuse again.
 """
@@ -11,8 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.cluster.event_counts import EventCounts
+from slackwater.cluster.nodes import NodeTable
 from slackwater.model.effects import Activate, Effect
-from slackwater.model.ids import Instant, PodUid
+from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Pod
 
 #: How far our watch usually lags behind kube-scheduler's. Room that appears later than that reaches kube-scheduler after the
@@ -129,3 +133,66 @@ class Conditions:
             self._event_counts.failures += 1
             self._event_counts.failures_in_tree += 1
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A denied bind. `room_version` is that of the node at the time, or None if the bind was not denied for lack of room."""
+
+    room_version: int | None
+    deadline: Instant
+
+
+class BindBackoff:
+    """The denied binds of each pod by node, until their back-off ends."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._bind_backoff: dict[PodUid, dict[NodeName, Denial]] = {}
+
+    def add(self, uid: PodUid, node: NodeName, *, for_room: bool, deadline: Instant) -> None:
+        row = self._nodes.row_of.get(node)
+        version = int(self._nodes.room_version[row]) if for_room and row is not None else None
+        self._bind_backoff.setdefault(uid, {})[node] = Denial(version, deadline)
+
+    def has(self, uid: PodUid) -> bool:
+        """Whether a bind of the pod was denied and is not forgotten yet."""
+        return uid in self._bind_backoff
+
+    def nodes_denied(self, uid: PodUid, now: Instant, *, forget: bool = True) -> list[NodeName]:
+        """The nodes that filter leaves out for the pod now. With `forget`, back-offs that ended are forgotten."""
+        denied = self._bind_backoff.get(uid)
+        if denied is None:
+            return []
+        still = {node: denial for node, denial in denied.items() if not self._ended(node, denial, now)}
+        if forget and still:
+            self._bind_backoff[uid] = still
+        elif forget:
+            del self._bind_backoff[uid]
+        return list(still)
+
+    def _ended(self, node: NodeName, denial: Denial, now: Instant) -> bool:
+        if denial.deadline <= now:
+            return True
+        row = self._nodes.row_of.get(node)
+        return row is None or (denial.room_version is not None and denial.room_version != self._nodes.room_version[row])
+
+    def forget(self, uid: PodUid) -> None:
+        self._bind_backoff.pop(uid, None)
+
+    def expire(self, now: Instant) -> list[PodUid]:
+        """Forgets back-offs that ended; returns the pods for which filter offers a node again."""
+        before = {uid: len(denied) for uid, denied in self._bind_backoff.items()}
+        return [uid for uid, count in before.items() if len(self.nodes_denied(uid, now)) < count]
+
+    def left(self, now: Instant) -> list[tuple[PodUid, NodeName, float, bool]]:
+        """Each back-off, as (pod, node, seconds that are left at most, whether the bind was denied for lack of room)."""
+        return [
+            (uid, node, denial.deadline - now, denial.room_version is not None)
+            for uid, denied in self._bind_backoff.items()
+            for node, denial in denied.items()
+            if not self._ended(node, denial, now)
+        ]
+
+    def __len__(self) -> int:
+        return sum(len(denied) for denied in self._bind_backoff.values())

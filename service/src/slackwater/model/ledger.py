@@ -1,76 +1,23 @@
-"""The ledger: what is reserved and held on each node, and what each pod counts for (neondatabase/autoscaling v0.36.1,
-pkg/plugin/trans.go).
+"""The ledger: what is reserved and held on each node (neondatabase/autoscaling v0.36.1, pkg/plugin/trans.go).
 
 - `Ledger`: Total, Watermark, Reserved, Buffer, CapacityPressure, PressureAccountedFor and holds of all rows.
-- `PodResources`: what one pod counts for on its node; functions compute it when the pod begins to count there.
+- `PriorityShares`: what the pods of each priority have of that on each row.
 - `too_much_pressure`: whether a node has more pressure than its running migrations will relieve.
 
 Invariant: each addition has a counterpart that subtracts exactly the same amounts.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, NamedTuple
 
-from slackwater.model.columns import Int64, NodeColumns
+import numpy as np
+
+from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.ids import Ppm, Row
-from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts
-from slackwater.model.vertical import Vertical
+from slackwater.model.pod_resources import PodResources
+from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts, amounts_of
 from slackwater_protocol.units import Bytes, MilliCpu
-
-#: How many distinct requests of ordinary pods have a cached, shared `PodResources`.
-_SIZES: Final = 4_096
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodResources:
-    """What one pod counts for on its node.
-
-    `buffer` is the part of `reserved` that is kept only because the pod's agent has not asked yet. `capacity_pressure` is
-    growth that was denied. `accounted_for` is what the pod's running migration will relieve: its Reserved plus CapacityPressure
-    when the migration started; nothing without a migration. Ordinary pods have min = max = reserved.
-    """
-
-    reserved: Amounts
-    buffer: Amounts = NOTHING
-    capacity_pressure: Amounts = NOTHING
-    accounted_for: Amounts = NOTHING
-    min: Amounts = NOTHING
-    max: Amounts = NOTHING
-
-
-@lru_cache(maxsize=_SIZES)
-def ordinary_resources(requests: Amounts) -> PodResources:
-    """The resources of an ordinary pod: its requests, exactly."""
-    return PodResources(reserved=requests, min=requests, max=requests)
-
-
-def certain_resources(pod: Vertical) -> PodResources:
-    """The resources of a vertical pod that certainly uses no more than it shows: no scheduler has permitted it more, or it may
-    not grow."""
-    return PodResources(reserved=pod.using, min=pod.min, max=pod.max)
-
-
-def resources_of_unknown_permit(pod: Vertical, *, most: Amounts | None = None) -> PodResources:
-    """The resources of a vertical pod whose last permit is unknown: its agent may use up to Max without asking, so all of Max
-    counts, but no more than `most`."""
-    reserved = (pod.max if most is None else pod.max.at_most(most)).at_least(pod.using)
-    return PodResources(reserved=reserved, buffer=reserved.minus(pod.using), min=pod.min, max=pod.max)
-
-
-def restored_resources(pod: Vertical, *, permit: Amounts, permit_limit: Amounts, most: Amounts | None = None) -> PodResources:
-    """The resources of a vertical pod after a restart, computed from its permit annotation. Whoever may change the pod can
-    write that, so what is above `most` does not count.
-
-    The agent was permitted `permit` when the annotation was written, and at most `permit_limit` since. Use beyond
-    `permit_limit` counts too, as Buffer: the pod may still show an amount that it has given back, and other pods may have that
-    room now.
-    """
-    if most is not None:
-        permit, permit_limit = permit.at_most(most), permit_limit.at_most(most)
-    reserved = permit_limit.at_least(permit).at_least(pod.using)
-    return PodResources(reserved=reserved, buffer=reserved.minus(permit), min=pod.min, max=pod.max)
-
 
 _PPM: Final = 1_000_000
 
@@ -242,24 +189,107 @@ class Ledger:
         reserved, total = self.columns.reserved.item, self.columns.total.item
         return reserved(CPU, row) > total(CPU, row) or reserved(MEMORY, row) > total(MEMORY, row)
 
-    def hold(self, row: Row, amounts: Amounts) -> None:
-        """Holds the amounts on the row."""
-        self._hold(row, amounts, 1)
-
-    def release_held(self, row: Row, amounts: Amounts) -> None:
-        """Releases amounts that `hold` holds on the row."""
-        self._hold(row, amounts, -1)
+    def hold(self, row: Row, amounts: Amounts, sign: int = 1) -> None:
+        """Holds the amounts on the row; with `sign` -1 releases them."""
+        for resource in (CPU, MEMORY):
+            if amounts[resource]:
+                self.columns.held[resource][row] += sign * amounts[resource]
 
     def hold_on_all(self, amounts: Int64) -> None:
         """Adds `amounts` to what is held on every row; shape (resources, n_rows). The same call with the sign changed takes
         them back."""
         self.columns.held[:, : amounts.shape[1]] += amounts
 
-    def _hold(self, row: Row, amounts: Amounts, sign: int) -> None:
-        for resource in (CPU, MEMORY):
-            if amounts[resource]:
-                self.columns.held[resource][row] += sign * amounts[resource]
-
 
 def _at(column: Int64, row: Row) -> Amounts:
     return Amounts(MilliCpu(column.item(CPU, row)), Bytes(column.item(MEMORY, row)))
+
+
+#: The level of a row without room even if all pods of lower priority left. It is above each priority.
+NEVER: Final = np.iinfo(np.int64).max
+_FIRST_CAPACITY: Final = 64
+
+
+class PriorityShares:
+    """What the pods of each priority have on each row: of Reserved in one table, of the room held for nominees in another.
+
+    The first shows up to which priority pods would have to leave a node, the second how much room a pod of higher priority
+    ignores. Both follow the reservations and holds, so a question costs some numpy operations for each priority, however many
+    pods there are. The answer for a preemptor is only a bound: the caller checks which of the pods may be evicted.
+    """
+
+    def __init__(self) -> None:
+        self._reserved: dict[int, Int64] = {}
+        self._pods: dict[int, int] = {}
+
+    def add(self, row: Row, priority: int, amounts: Amounts, pods: int = 0) -> None:
+        """Adds the amounts, which may be negative, to what the pods of the priority have on the row. `pods`: how many pods more
+        these are."""
+        column = self._reserved.get(priority)
+        if column is None or row >= column.shape[1]:
+            column = self._reserved[priority] = _grown(column, row)
+        for resource, amount in enumerate(amounts):
+            if amount:
+                column[resource, row] += amount
+        if pods:
+            self._pods[priority] = self._pods.get(priority, 0) + pods
+            if not self._pods[priority]:
+                del self._pods[priority], self._reserved[priority]
+
+    def on(self, row: Row) -> dict[int, Amounts]:
+        """What the pods of each priority have on the row; priorities that have nothing there are left out."""
+        known = ((priority, column) for priority, column in self._reserved.items() if row < column.shape[1])
+        return {priority: amounts_of(column[:, row].tolist()) for priority, column in known if column[:, row].any()}
+
+    def restate(self, row: Row, by_priority: Mapping[int, Amounts]) -> None:
+        """Sets the amounts on the row to values that an audit computed again."""
+        for priority in {*self._reserved, *by_priority}:
+            column = self._reserved.get(priority)
+            if column is None or row >= column.shape[1]:
+                if priority not in by_priority:
+                    continue
+                column = self._reserved[priority] = _grown(column, row)
+            column[:, row] = by_priority.get(priority, NOTHING)
+
+    def levels(self, wanted: Amounts, free: Int64, rows: Rows, *, below: int) -> Int64:
+        """For each row the lowest priority such that `wanted` fits if the pods of that priority and all lower ones leave.
+
+        The shape is (len(rows),); `NEVER` if no priority lower than `below` is enough. `free` has shape (resources, len(rows))
+        and may be negative. If no budget is violated, the level is also the highest priority among the victims that remain
+        after kube-scheduler's reprieve pass.
+        """
+        needed = wanted.column
+        room, found = free.copy(), np.full(len(rows), NEVER, np.int64)
+        for priority in sorted(priority for priority in self._reserved if priority < below):
+            column = self._reserved[priority]
+            known = rows < column.shape[1]
+            room[:, known] += column[:, rows[known]]
+            fits = ((needed <= room) | (needed == 0)).all(axis=0)
+            found[fits & (found == NEVER)] = priority
+        return found
+
+    def total(self, n_rows: int) -> Int64:
+        """What the pods of all priorities together have on each row (Reserved, or room held for nominees), by resource; shape
+        (resources, n_rows)."""
+        return self._sum(self._reserved, n_rows)
+
+    def below(self, priority: int, n_rows: int) -> Int64 | None:
+        """What the pods of all priorities below `priority` together have on each row, as in `total`; shape (resources, n_rows).
+        None if there are no such pods."""
+        lower = [each for each in self._reserved if each < priority]
+        return self._sum(lower, n_rows) if lower else None
+
+    def _sum(self, priorities: Iterable[int], n_rows: int) -> Int64:
+        total = np.zeros((len(RESOURCES), n_rows), np.int64)
+        for priority in priorities:
+            column = self._reserved[priority]
+            known = min(n_rows, column.shape[1])
+            total[:, :known] += column[:, :known]
+        return total
+
+
+def _grown(column: Int64 | None, row: Row) -> Int64:
+    grown = np.zeros((len(RESOURCES), max(_FIRST_CAPACITY, 2 * (row + 1))), np.int64)
+    if column is not None:
+        grown[:, : column.shape[1]] = column
+    return grown
