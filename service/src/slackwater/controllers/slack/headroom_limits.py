@@ -2,7 +2,7 @@
 
 - `within_quotas`: a namespace's placeholders and its pods together stay within its ResourceQuotas.
 - `within_nodes`: placeholders for annotations take at most so many nodes for each namespace, and a share of the cluster in all.
-- `Budget`: the same limit, counted in nodes that are kept or bought for these placeholders alone.
+- `HeadroomBudget`: the same limit, counted in nodes that are kept or bought for these placeholders alone.
 
 A placeholder counts as the part of a node that it needs: one over the number of its like that the smallest new node takes which
 takes any; a whole node if its like exclude one another. CapacityBuffers are limited by quotas only: RBAC says who may create
@@ -151,7 +151,7 @@ def _per_node(kind: Kind, nodes: Sequence[SlackNode]) -> int:
 
 
 @dataclass(slots=True)
-class Budget:
+class HeadroomBudget:
     """Counts the nodes for annotations alone. `namespace_of`: the namespace of each limited source; `used`: nodes by
     namespace."""
 

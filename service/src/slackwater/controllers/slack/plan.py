@@ -1,18 +1,18 @@
 """Plans slack. In: the rules, the placeholders that users request, and the previous state. Out: placeholders with their nodes.
 
-    with snapshot.fork():                        # real pods are on their nodes, or where scale-up saw them fit
-        found = plan_slack(snapshot, state, demand, now=now)
-        ...                                     # placeholders without a node are demand for new nodes, after all real pods
+    # real pods are on their nodes, or where scale-up saw them fit
+    found = plan_slack(snapshot, state, policy=policy, slack_inputs=slack_inputs, pod_headroom=pod_headroom, now=now)
+    # placeholders without a node are demand for new nodes, after all real pods
 
 1. Finds how much room each rule asks for, in which pieces (`rate_sizing`, `state`), and how many placeholders are like a pod.
 2. Makes the placeholders. As many as possible are those of the previous loop (`assigned`).
-3. Places the placeholders, each on its former node if it still fits there (`settled`).
+3. Places the placeholders, each on its former node if it still fits there (`_rows_of`).
 
 The placeholders stay in the snapshot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
@@ -21,7 +21,7 @@ from slackwater.controllers.slack.planning_input import PodHeadroom, SlackInput,
 from slackwater.controllers.slack.policy import SlackPolicy, SlackRule
 from slackwater.controllers.slack.rate_sizing import RuleSizes, cut
 from slackwater.controllers.slack.state import Placeholder, PreviousPieces, SlackState, steadied
-from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
+from slackwater.fit.binpacking import NOWHERE, Hints, place_planned, place_pods, runs
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Labels
@@ -47,22 +47,19 @@ def assigned(wanted: Mapping[str, Sequence[PlaceholderShape]], before: Iterable[
     for placeholder in before:
         if placeholder.source in known:
             known[placeholder.source].append(placeholder)
-    kept = {source: _kept(some, len(wanted[source])) for source, some in known.items()}
-    free = _free({each.number for some in kept.values() for each in some})
+    for source, some in known.items():  # those with a node, and then those of the lowest numbers
+        some.sort(key=lambda each: (each.place is None, each.number))
+        known[source] = sorted(some[: len(wanted[source])], key=lambda each: each.number)
+    taken = {each.number for some in known.values() for each in some}
+    free = (number for number in count() if number not in taken)
     found: list[Placeholder] = []
     for source, shapes in wanted.items():
-        old = kept[source]
+        old = known[source]
         found += [_with_shape(each, shape) for each, shape in zip(old, shapes, strict=False)]
         for shape in shapes[len(old) :]:
             number = next(free)
             found.append(Placeholder(number=number, source=source, pod=a_placeholder(number, shape.kind, shape.labels)))
     return sorted(found, key=lambda each: each.number)
-
-
-def _kept(some: list[Placeholder], most: int) -> list[Placeholder]:
-    if len(some) > most:
-        some = sorted(some, key=lambda each: (each.place is None, each.number))[:most]
-    return sorted(some, key=lambda each: each.number)
 
 
 def _with_shape(known: Placeholder, shape: PlaceholderShape) -> Placeholder:
@@ -72,82 +69,41 @@ def _with_shape(known: Placeholder, shape: PlaceholderShape) -> Placeholder:
     return replace(known, pod=a_placeholder(known.number, shape.kind, shape.labels))
 
 
-def _free(taken: set[int]) -> Iterator[int]:
-    return (number for number in count() if number not in taken)
-
-
 _NO_NODE = NodeName("")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedPlaceholders:
-    """Placeholders after placing. `rows`: the row of each, NOWHERE if it fits on no node. `pushed`: the numbers of placeholders
-    that are no longer on their former node. `homeless`: the placeholders without a node.
-    """
-
-    placeholders: tuple[Placeholder, ...]
-    rows: Rows
-    pushed: tuple[int, ...] = ()
-
-    @property
-    def homeless(self) -> tuple[Placeholder, ...]:
-        return tuple(each for each in self.placeholders if each.place is None)
-
-
-def settled(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> PlacedPlaceholders:
-    """Places placeholders in the snapshot. Each stays on its former node if it still fits there, unless another one then fits
-    on no node: such a one is placed first, and those in its way move.
+def _rows_of(snapshot: ClusterSnapshot, placeholders: Sequence[Placeholder]) -> Rows:
+    """The row on which each placeholder has room, NOWHERE if it fits on none; shape (placeholders,). Each stays on its former
+    node if it still fits there, unless another one then fits on no node: such a one is placed first, and those in its way move.
+    The snapshot is left as it was.
 
     Raises `UnreadLabel` if placeholders have constraints on labels that the snapshot was built without."""
     n_pods = len(placeholders)
+    nowhere = np.full(n_pods, NOWHERE, np.intp)
     if not n_pods or not snapshot.n_rows:
-        lost = tuple(each.number for each in placeholders if each.place is not None)
-        homeless = tuple(replace(each, place=None) for each in placeholders)
-        return PlacedPlaceholders(placeholders=homeless, rows=np.full(n_pods, NOWHERE, np.intp), pushed=lost)
-    row_of = snapshot.facts.row_of
+        return nowhere
+    row_of, among = snapshot.facts.row_of, _fullest_first(snapshot)
     before = np.fromiter((row_of.get(each.place or _NO_NODE, NOWHERE) for each in placeholders), np.intp, n_pods)
     kinds = snapshot.number([each.pod for each in placeholders])
-    order = np.argsort(kinds, kind="stable").astype(np.intp)
-    rows = _Placing(snapshot, kinds, before, _fullest_first(snapshot)).place(order)
-    found = tuple(_at(snapshot, each, row) for each, row in zip(placeholders, rows.tolist(), strict=True))
-    pushed = tuple(
-        old.number for old, new in zip(placeholders, found, strict=True) if old.place is not None and old.place != new.place
-    )
-    return PlacedPlaceholders(placeholders=found, rows=rows, pushed=pushed)
 
-
-@dataclass(frozen=True, slots=True)
-class _Placing:
-    """Places placeholders. `kinds` and `before`: the equivalence group and the former row of each. `among`: the rows to try."""
-
-    snapshot: ClusterSnapshot
-    kinds: Rows
-    before: Rows
-    among: Rows
-
-    def place(self, order: Rows) -> Rows:
-        """Places the placeholders in this order. If some then have no node, begins again with these if that helps more of them.
-        Returns the row of each."""
-        with self.snapshot.fork() as trial:
-            rows = self._placed(order, self.before)
-            homeless = rows == NOWHERE
-            if not homeless.any() or homeless.all():
-                trial.commit()
-                return rows
-        with self.snapshot.fork() as trial:
-            other = self._placed(order[homeless[order]], np.full_like(self.before, NOWHERE))
-            rest = order[~homeless[order]]
-            other[rest] = self._placed(rest, self.before)[rest]
-            if (other == NOWHERE).sum() < homeless.sum():
-                trial.commit()
-                return other
-        return self._placed(order, self.before)
-
-    def _placed(self, order: Rows, hints: Rows) -> Rows:
-        rows: Rows = np.full(len(self.kinds), NOWHERE, np.intp)
+    def placed(order: Rows, hints: Rows) -> Rows:
+        rows = nowhere.copy()
         own = Hints(pods=hints[order])
-        rows[order] = place_pods(self.snapshot, self.kinds[order], rows=self.among, hints=own, reasons=False).rows
+        rows[order] = place_pods(snapshot, kinds[order], rows=among, hints=own, reasons=False).rows
         return rows
+
+    order = np.argsort(kinds, kind="stable").astype(np.intp)
+    with snapshot.fork():
+        rows = placed(order, before)
+    homeless = rows == NOWHERE
+    if homeless.any() and not homeless.all():
+        with snapshot.fork():
+            other = placed(order[homeless[order]], nowhere)
+            rest = order[~homeless[order]]
+            other[rest] = placed(rest, before)[rest]
+        if (other == NOWHERE).sum() < homeless.sum():
+            return other
+    return rows
 
 
 def _at(snapshot: ClusterSnapshot, placeholder: Placeholder, row: int) -> Placeholder:
@@ -171,74 +127,83 @@ _LARGEST = "{} (largest pod)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SlackDemand:
-    """What slack has to provide now. `policy`: the rules. `slack_inputs`: the input of each rule, by the rule's name.
-    `pod_headroom`: the placeholders that are like a pod."""
-
-    policy: SlackPolicy
-    slack_inputs: Mapping[str, SlackInput] = field(default_factory=dict)
-    pod_headroom: tuple[PodHeadroom, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SlackFound:
-    """The result of a slack plan. `state`: for the next loop. `settled`: the placeholders after placing. `cuts`: the sizes of
-    each rule, by the rule's name. `capped`: the namespace of each source that is an annotation."""
+    """The result of a slack plan. `rows`: the row of each placeholder, NOWHERE if it fits on no node. `pushed`: the numbers of
+    placeholders that are no longer on their former node. `held` and `cuts`: the pieces to keep and the sizes of each rule, by
+    the rule's name."""
 
-    state: SlackState
-    settled: PlacedPlaceholders
+    placeholders: tuple[Placeholder, ...]
+    rows: Rows
+    pushed: tuple[int, ...]
+    held: Mapping[str, PreviousPieces]
     cuts: Mapping[str, RuleSizes]
-    capped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def homeless(self) -> tuple[Placeholder, ...]:
+        return tuple(each for each in self.placeholders if each.place is None)
 
 
-def plan_slack(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, *, now: UnixTime) -> SlackFound:
+def plan_slack(
+    snapshot: ClusterSnapshot,
+    before: SlackState,
+    *,
+    policy: SlackPolicy,
+    slack_inputs: Mapping[str, SlackInput],
+    pod_headroom: Sequence[PodHeadroom],
+    now: UnixTime,
+) -> SlackFound:
     """Plans slack: which placeholders there are, and on which node each is placed. `before`: the state of the previous loop.
+    `slack_inputs`: the input of each rule, by the rule's name. `pod_headroom`: the placeholders that are like a pod.
 
     Pieces of a former size or number (`steadied`) hold more than was asked for. So that the excess buys no node, they stay only
     while all of them have room, and while no other placeholder would find room beside the pieces that `cut` returns.
 
     Raises `UnreadLabel` if `pod_headroom` has constraints on labels that the snapshot was built without."""
-    with snapshot.fork() as trial:
-        found = _planned(snapshot, before, demand, now)
-        former = {name for name, whole in found.cuts.items() if found.state.held[name].pieces != whole.pieces}
-        homeless = found.settled.homeless
-        if not (former and homeless):
-            trial.commit()
-            return found
-    with snapshot.fork() as trial:
-        kept = {name: pieces for name, pieces in before.held.items() if name not in former}
-        anew = _planned(snapshot, replace(before, held=kept), demand, now)
-        if len(anew.settled.homeless) < len(homeless) or any(each.source in former for each in homeless):
-            trial.commit()
-            return anew
-    return _planned(snapshot, before, demand, now)
 
+    def planned(held_before: Mapping[str, PreviousPieces]) -> SlackFound:
+        wanted, cuts, held = _wanted(held_before, policy, slack_inputs, pod_headroom, now)
+        asked = assigned(wanted, before.placeholders)
+        rows = _rows_of(snapshot, asked)
+        found = tuple(_at(snapshot, each, row) for each, row in zip(asked, rows.tolist(), strict=True))
+        moved = (old.number for old, new in zip(asked, found, strict=True) if old.place is not None and old.place != new.place)
+        return SlackFound(placeholders=found, rows=rows, pushed=tuple(moved), held=held, cuts=cuts)
 
-def _planned(snapshot: ClusterSnapshot, before: SlackState, demand: SlackDemand, now: UnixTime) -> SlackFound:
-    wanted, cuts, held = _wanted(before, demand, now)
-    found = settled(snapshot, assigned(wanted, before.placeholders))
-    capped = {each.source: each.kind.namespace for each in demand.pod_headroom if each.capped}
-    return SlackFound(state=SlackState(placeholders=found.placeholders, held=held), settled=found, cuts=cuts, capped=capped)
+    found = planned(before.held)
+    former = {name for name, whole in found.cuts.items() if found.held[name].pieces != whole.pieces}
+    if former and (homeless := found.homeless):
+        anew = planned({name: pieces for name, pieces in before.held.items() if name not in former})
+        if len(anew.homeless) < len(homeless) or any(each.source in former for each in homeless):
+            found = anew
+    kinds = snapshot.number([each.pod for each in found.placeholders])
+    for kind, run in runs(kinds, np.argsort(kinds, kind="stable")):
+        rows = found.rows[run]
+        if len(rows := rows[rows != NOWHERE]):
+            place_planned(snapshot, kind, rows)
+    return found
 
 
 def _wanted(
-    before: SlackState, demand: SlackDemand, now: UnixTime
+    before: Mapping[str, PreviousPieces],
+    policy: SlackPolicy,
+    slack_inputs: Mapping[str, SlackInput],
+    pod_headroom: Sequence[PodHeadroom],
+    now: UnixTime,
 ) -> tuple[dict[str, Sequence[PlaceholderShape]], dict[str, RuleSizes], dict[str, PreviousPieces]]:
     wanted: dict[str, Sequence[PlaceholderShape]] = {}
     cuts: dict[str, RuleSizes] = {}
     held: dict[str, PreviousPieces] = {}
-    for rule in demand.policy.rules:
+    for rule in policy.rules:
         if not rule.asks:
             continue
-        slack_input = demand.slack_inputs.get(rule.name, SlackInput())
+        slack_input = slack_inputs.get(rule.name, SlackInput())
         cuts[rule.name] = whole = cut(rule, slack_input)
-        scale_down = demand.policy.shrink_delay
-        held[rule.name] = now_held = steadied(whole, before.held.get(rule.name), now=now, shrink_seconds=scale_down)
+        now_held = steadied(whole, before.get(rule.name), now=now, shrink_seconds=policy.shrink_delay)
+        held[rule.name] = now_held
         wanted[_LARGEST.format(rule.name)] = _shapes(rule, slack_input, whole.largest)
         wanted[rule.name] = _shapes(rule, slack_input, now_held.pieces.sizes())
-    for pod_headroom in demand.pod_headroom:
-        shapes = [PlaceholderShape(like(pod_headroom.kind), pod_headroom.labels)] * pod_headroom.count
-        wanted[pod_headroom.source] = [*wanted.get(pod_headroom.source, ()), *shapes]  # a source may have several entries
+    for each in pod_headroom:
+        shapes = [PlaceholderShape(like(each.kind), each.labels)] * each.count
+        wanted[each.source] = [*wanted.get(each.source, ()), *shapes]  # a source may have several entries
     return wanted, cuts, held
 
 

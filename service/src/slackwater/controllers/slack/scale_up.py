@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -22,10 +22,10 @@ from slackwater.controllers.scaleup.pending import Demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
-from slackwater.controllers.slack.headroom_limits import Budget, HeadroomCut, joined, within_nodes
-from slackwater.controllers.slack.plan import SlackDemand, SlackFound, plan_slack
+from slackwater.controllers.slack.headroom_limits import HeadroomBudget, HeadroomCut, joined, within_nodes
+from slackwater.controllers.slack.plan import SlackFound, plan_slack
 from slackwater.controllers.slack.planning_input import RunningPodRequests, SlackInput, SlackNode, slack_input_of, works
-from slackwater.controllers.slack.policy import HeadroomLimits, SlackPolicy
+from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
 from slackwater.controllers.slack.state import Placeholder, SlackLoad, SlackPurchase, SlackState, kept_nodes
 from slackwater.fit.assumed_claims import assume_free_devices, has_claims
@@ -141,50 +141,48 @@ def _with_placeholders(
 ) -> LoopPlans:
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
-        slack_inputs = stage.slack_inputs(slack.policy, requests, demand.counted)
-        limited = within_nodes(
-            slack.headroom.pod_headroom, stage.slack_nodes, slack.policy.headroom_limits, n_nodes=stage.n_existing
+        inputs = stage.slack_inputs(slack.policy, requests, demand.counted)
+        wanted, limits = slack.headroom.pod_headroom, slack.policy.headroom_limits
+        limited = within_nodes(wanted, stage.slack_nodes, limits, n_nodes=stage.n_existing)
+        used, headroom = stage.used(), limited.pod_headroom
+        found = plan_slack(
+            snapshot, slack.state, policy=slack.policy, slack_inputs=inputs, pod_headroom=headroom, now=slack.now
         )
-        asked = SlackDemand(policy=slack.policy, slack_inputs=slack_inputs, pod_headroom=limited.pod_headroom)
-        used = stage.used()
-        found = plan_slack(snapshot, slack.state, asked, now=slack.now)
         alone = stage.alone(found, requests)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
-        more = stage.grow(stage.in_need(found.settled.homeless), policy=policy, clock=clock, most=left)
-        budget = stage.budget(found, slack.policy.headroom_limits, requests)
-        more = _within(budget, more, found)
-    together = _together(plan, stage, found, more)
-    kept = kept_nodes(
-        slack.state.kept_nodes,
-        SlackLoad(
-            used=used,
-            asked=_sum(cut.asked for cut in found.cuts.values()),
-            rules=slack.policy.rules,
-            headroom=sum(each.count for each in slack.headroom.pod_headroom),
-        ),
-        stage.purchases(more, with_pods=any(rule.asks for rule in slack.policy.rules)),
-        now=slack.now,
-        keep_seconds=slack.policy.keep_nodes,
+        more = stage.grow(stage.in_need(found.homeless), policy=policy, clock=clock, most=left)
+        namespace_of = {each.source: each.kind.namespace for each in headroom if each.capped}
+        node_limits = HeadroomBudget(namespace_of=namespace_of, limits=limits, in_all=limits.in_all(stage.n_existing))
+        if namespace_of:
+            more = stage.within(node_limits, more, found, requests)
+    scale_ups, placeholders, coming = stage.together(found, more)
+    load = SlackLoad(
+        used=used,
+        asked=_sum(cut.asked for cut in found.cuts.values()),
+        rules=slack.policy.rules,
+        headroom=sum(each.count for each in wanted),
     )
+    purchases = stage.purchases(more, with_pods=any(rule.asks for rule in slack.policy.rules))
+    kept = kept_nodes(slack.state.kept_nodes, load, purchases, now=slack.now, keep_seconds=slack.policy.keep_nodes)
     own = SlackPlan(
-        state=replace(together.state, kept_nodes=kept),
-        coming=together.coming,
+        state=SlackState(placeholders=placeholders, held=found.held, kept_nodes=kept),
+        coming=coming,
         unhelpable=more.unhelpable,
         cuts=found.cuts,
-        pushed=found.settled.pushed,
+        pushed=found.pushed,
         alone_in=alone,
         headroom=slack.headroom,
-        cuts_of_headroom=joined(slack.headroom.cuts, limited.cuts, budget.cuts(limited.pod_headroom)),
+        cuts_of_headroom=joined(slack.headroom.cuts, limited.cuts, node_limits.cuts(headroom)),
     )
-    failures = (*plan.failures, *more.failures)
-    return LoopPlans(plan=replace(plan, scale_ups=together.scale_ups, failures=failures), slack=own)
+    return LoopPlans(plan=replace(plan, scale_ups=scale_ups, failures=(*plan.failures, *more.failures)), slack=own)
 
 
 class _Stage:
     """The snapshot after the plan for real pods: with the upcoming and the newly planned nodes, and with all pods placed."""
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], plan: ScaleUpPlan, system: Amounts) -> None:
-        self._snapshot, self._groups, self._plan, self._system = snapshot, groups, plan, system
+        self._snapshot, self._groups, self._plan = snapshot, groups, plan
+        self._membership = Membership(group.group for group in groups)
         self.n_existing = int(snapshot.facts.live[: snapshot.n_rows].sum())
         #: The group of each row of an upcoming node.
         self._upcoming: dict[int, GroupName] = {}
@@ -202,25 +200,19 @@ class _Stage:
         by_name = {group.name: group for group in groups}
         placements = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable if name in snapshot.facts.row_of]
         for scale_up in plan.scale_ups:
-            placements += self._open(by_name[scale_up.group], scale_up)
+            template = by_name[scale_up.group].template
+            assert template is not None
+            names = [NodeName(f"planned:{scale_up.group}:{number}") for number in range(scale_up.count)]
+            rows = add_nodes(snapshot, template, names, system=system)
+            self.new.update({row: (scale_up.group, number) for number, row in enumerate(rows)})
+            placements += [(pod, Row(row)) for row, pods in zip(rows, scale_up.nodes, strict=True) for pod in pods]
         self._real = {row for _, row in placements}
-        self._place_all(placements)
-
-    def _open(self, group: GrowableGroup, scale_up: ScaleUp) -> list[tuple[Pod, Row]]:
-        assert group.template is not None
-        names = [NodeName(f"planned:{group.name}:{number}") for number in range(scale_up.count)]
-        rows = add_nodes(self._snapshot, group.template, names, system=self._system)
-        self.new.update({row: (group.name, number) for number, row in enumerate(rows)})
-        return [(pod, Row(row)) for row, pods in zip(rows, scale_up.nodes, strict=True) for pod in pods]
-
-    def _place_all(self, placements: Sequence[tuple[Pod, Row]]) -> None:
-        kinds = self._snapshot.number([pod for pod, _ in placements])
-        rows = np.fromiter((row for _, row in placements), np.intp, len(placements))
+        kinds, at = snapshot.number([pod for pod, _ in placements]), np.array([row for _, row in placements], np.intp)
         for kind in map(KindId, np.unique(kinds).tolist()):
-            where, counts = np.unique(rows[kinds == kind], return_counts=True)
-            for row in rows[kinds == kind].tolist() if has_claims(self._snapshot, self._snapshot.of(kind)) else ():
-                assume_free_devices(self._snapshot, kind, Row(row))  # placeholders must not get them
-            self._snapshot.place_many(kind, where, counts)
+            where, counts = np.unique(at[kinds == kind], return_counts=True)
+            for row in at[kinds == kind].tolist() if has_claims(snapshot, snapshot.of(kind)) else ():
+                assume_free_devices(snapshot, kind, Row(row))  # placeholders must not get them
+            snapshot.place_many(kind, where, counts)
 
     def used(self) -> Amounts:
         """What the pods of all nodes request together."""
@@ -233,16 +225,21 @@ class _Stage:
         scale_ups = (*(self._plan.scale_ups if with_pods else ()), *more.scale_ups)
         if not scale_ups:
             return {}
-        membership, nodes = Membership(group.group for group in self._groups), self._snapshot.facts.nodes
+        nodes = self._snapshot.facts.nodes
         there = Counter(
-            membership.group_of(nodes[row])
+            self._membership.group_of(nodes[row])
             for row in np.flatnonzero(self._snapshot.facts.live[: self._there]).tolist()
             if row not in self._upcoming and works(nodes[row])
         )
         there.update(self._upcoming.values())
         there.update(group for group, _ in self.new.values())
         there.update({each.group: each.count for each in more.scale_ups})
-        return {each.group: SlackPurchase(nodes=there[each.group], piece=_largest(each.pods)) for each in scale_ups}
+        return {
+            each.group: SlackPurchase(
+                nodes=there[each.group], piece=reduce(Amounts.at_least, (pod.kind.requests for pod in each.pods), NOTHING)
+            )
+            for each in scale_ups
+        }
 
     def slack_inputs(
         self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]
@@ -263,10 +260,9 @@ class _Stage:
     def alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> dict[GroupName, int]:
         """The number of nodes kept for slack alone, by group: those that have placeholders and no pods except DaemonSet pods.
         Nodes within a group's minimum do not count."""
-        membership = Membership(group.group for group in self._groups)
         counts: dict[GroupName, int] = {}
         for row in self._rows_alone(found, pod_requests):
-            name = self._upcoming.get(row) or membership.group_of(self._snapshot.facts.nodes[row])
+            name = self._upcoming.get(row) or self._membership.group_of(self._snapshot.facts.nodes[row])
             if name is not None:
                 counts[name] = counts.get(name, 0) + 1
         groups = {group.name: group.group for group in self._groups}
@@ -274,20 +270,52 @@ class _Stage:
         return {name: least for name, count in counts.items() if (least := min(count, most[name]))}
 
     def _rows_alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> list[int]:
-        rows = np.unique(found.settled.rows[found.settled.rows != NOWHERE]).tolist()
+        rows = np.unique(found.rows[found.rows != NOWHERE]).tolist()
         return [row for row in rows if not (row in self._real or row in self.new or pod_requests.in_use(Row(row)))]
 
-    def budget(self, found: SlackFound, limits: HeadroomLimits, pod_requests: RunningPodRequests) -> Budget:
-        """What annotations may still have, beside the nodes that are kept for them alone."""
-        budget = Budget(namespace_of=found.capped, limits=limits, in_all=limits.in_all(self.n_existing))
-        if found.capped:
-            sources: dict[int, set[str]] = {row: set() for row in self._rows_alone(found, pod_requests)}
-            for each, row in zip(found.state.placeholders, found.settled.rows.tolist(), strict=True):
-                if row in sources:
-                    sources[row].add(each.source)
-            for of_row in sources.values():
-                budget.hold(of_row)
-        return budget
+    def within(
+        self, node_limits: HeadroomBudget, more: ScaleUpPlan, found: SlackFound, pod_requests: RunningPodRequests
+    ) -> ScaleUpPlan:
+        """The scale-up for placeholders (`more`) without the nodes by which annotations would exceed their limits, beside the
+        nodes that are kept for annotations alone."""
+        sources_on: dict[int, set[str]] = {row: set() for row in self._rows_alone(found, pod_requests)}
+        for each, row in zip(found.placeholders, found.rows.tolist(), strict=True):
+            if row in sources_on:
+                sources_on[row].add(each.source)
+        for of_row in sources_on.values():
+            node_limits.hold(of_row)
+        sources = {each.pod.uid: each.source for each in found.homeless}
+        kept = [
+            ScaleUp(
+                group=up.group,
+                nodes=tuple(pods for pods in up.nodes if node_limits.take([sources[pod.uid] for pod in pods])),
+            )
+            for up in more.scale_ups
+        ]
+        return replace(more, scale_ups=tuple(scale_up for scale_up in kept if scale_up.count))
+
+    def together(
+        self, found: SlackFound, more: ScaleUpPlan
+    ) -> tuple[tuple[ScaleUp, ...], tuple[Placeholder, ...], dict[int, GroupName]]:
+        """Joins the scale-ups for real pods and for placeholders (`more`), in this order. Returns them, the placeholders, and
+        the group of each placeholder on a new node by its number; such a placeholder has no place yet."""
+        nodes = {scale_up.group: [list(pods) for pods in scale_up.nodes] for scale_up in self._plan.scale_ups}
+        coming: dict[int, GroupName] = {}
+        kept: list[Placeholder] = []
+        for placeholder, row in zip(found.placeholders, found.rows.tolist(), strict=True):
+            if row in self.new:
+                group, number = self.new[row]
+                nodes[group][number].append(placeholder.pod)
+                coming[placeholder.number] = group
+                kept.append(replace(placeholder, place=None))
+            else:
+                kept.append(placeholder)
+        numbers = {each.pod.uid: each.number for each in found.homeless}
+        for scale_up in more.scale_ups:
+            nodes.setdefault(scale_up.group, []).extend(list(pods) for pods in scale_up.nodes)
+            coming.update({numbers[pod.uid]: scale_up.group for pod in scale_up.pods})
+        scale_ups = tuple(ScaleUp(group=name, nodes=tuple(map(tuple, of_group))) for name, of_group in nodes.items())
+        return scale_ups, tuple(kept), coming
 
     def in_need(self, homeless: Sequence[Placeholder]) -> list[Placeholder]:
         """The placeholders without a place that need a node wherever a scheduler puts the pods for which nodes are to come.
@@ -341,53 +369,8 @@ class _Stage:
         return plan_scale_up(self._snapshot, asked, groups, policy=own, clock=clock)
 
 
-def _within(budget: Budget, more: ScaleUpPlan, found: SlackFound) -> ScaleUpPlan:
-    """The scale-up for placeholders (`more`) without the nodes by which annotations would exceed their limits."""
-    if not found.capped:
-        return more
-    sources = {each.pod.uid: each.source for each in found.settled.homeless}
-    kept = [
-        ScaleUp(group=up.group, nodes=tuple(pods for pods in up.nodes if budget.take([sources[pod.uid] for pod in pods])))
-        for up in more.scale_ups
-    ]
-    return replace(more, scale_ups=tuple(scale_up for scale_up in kept if scale_up.count))
-
-
-class _Together(NamedTuple):
-    scale_ups: tuple[ScaleUp, ...]
-    state: SlackState
-    coming: Mapping[int, GroupName]
-
-
-def _together(plan: ScaleUpPlan, stage: _Stage, found: SlackFound, more: ScaleUpPlan) -> _Together:
-    """Joins the scale-ups for real pods (`plan`) and for placeholders (`more`), in this order. Assigns each placeholder on a
-    new node to the group of that node."""
-    nodes = {scale_up.group: [list(pods) for pods in scale_up.nodes] for scale_up in plan.scale_ups}
-    coming: dict[int, GroupName] = {}
-    kept: list[Placeholder] = []
-    for placeholder, row in zip(found.state.placeholders, found.settled.rows.tolist(), strict=True):
-        if row in stage.new:
-            group, number = stage.new[row]
-            nodes[group][number].append(placeholder.pod)
-            coming[placeholder.number] = group
-            kept.append(replace(placeholder, place=None))
-        else:
-            kept.append(placeholder)
-    numbers = {each.pod.uid: each.number for each in found.settled.homeless}
-    for scale_up in more.scale_ups:
-        nodes.setdefault(scale_up.group, []).extend(list(pods) for pods in scale_up.nodes)
-        coming.update({numbers[pod.uid]: scale_up.group for pod in scale_up.pods})
-    order = dict.fromkeys(scale_up.group for scale_up in (*plan.scale_ups, *more.scale_ups))
-    scale_ups = tuple(ScaleUp(group=name, nodes=tuple(map(tuple, nodes[name]))) for name in order)
-    return _Together(scale_ups, replace(found.state, placeholders=tuple(kept)), coming)
-
-
 def _sum(amounts: Iterable[Amounts]) -> Amounts:
     return reduce(Amounts.plus, amounts, NOTHING)
-
-
-def _largest(pods: Iterable[Pod]) -> Amounts:
-    return reduce(Amounts.at_least, (pod.kind.requests for pod in pods), NOTHING)
 
 
 def _room(group: GrowableGroup) -> Amounts:
