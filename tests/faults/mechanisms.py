@@ -16,7 +16,6 @@ from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.watch_lines import KnownObjects
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.vertical_pods import VerticalPods
-from slackwater.controllers.permits import state as permits
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
@@ -34,6 +33,7 @@ from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.flows import filter as placing
+from slackwater.runtime.flows import permits
 from slackwater.runtime.flows.permits import PermitFlow
 from slackwater.runtime.pod_lifecycle import PodLifecycle
 from slackwater.runtime.restore import _Restoring
