@@ -9,38 +9,29 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import structlog
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from slackwater.adapters.http.status import EventSourceStatus
 from slackwater.adapters.kube.reflector import ReflectorStats
+from slackwater.ports.metric_families import counter, gauge
 
 
 def families(event_sources: Mapping[str, ReflectorStats], failed_events: Mapping[str, int]) -> Iterator[Metric]:
     """The metrics of all event sources. `failed_events`: events that could not be applied, by type."""
-    events = CounterMetricFamily("slackwater_event_source_events", "Events taken from the API server.", labels=["resource"])
-    lists = CounterMetricFamily("slackwater_event_source_lists", "Lists begun.", labels=["resource"])
-    watches = CounterMetricFamily("slackwater_event_source_watches", "Watches begun.", labels=["resource"])
-    breaks = CounterMetricFamily(
-        "slackwater_event_source_breaks", "Lists and watches broken off, by cause.", labels=["resource", "cause"]
-    )
-    broken = CounterMetricFamily(
-        "slackwater_event_source_broken_objects", "Objects skipped as unreadable.", labels=["resource"]
-    )
-    alive = GaugeMetricFamily(
-        "slackwater_event_source_alive", "1 from an answer of the API server until a break.", labels=["resource"]
-    )
-    for name, stats in event_sources.items():
-        events.add_metric([name], stats.events)
-        lists.add_metric([name], stats.lists)
-        watches.add_metric([name], stats.watches)
-        broken.add_metric([name], stats.broken_objects)
-        alive.add_metric([name], int(stats.alive))
-        for cause, count in stats.breaks.items():
-            breaks.add_metric([name, cause], count)
-    failed = CounterMetricFamily("slackwater_failed_events", "Events that could not be applied, by type.", labels=["event"])
-    for kind, count in failed_events.items():
-        failed.add_metric([kind], count)
-    yield from (events, lists, watches, breaks, broken, alive, failed)
+    for name, meaning in (
+        ("events", "Events taken from the API server."),
+        ("lists", "Lists begun."),
+        ("watches", "Watches begun."),
+        ("broken_objects", "Objects skipped as unreadable."),
+    ):
+        counts = {source: getattr(stats, name) for source, stats in event_sources.items()}
+        yield counter(f"slackwater_event_source_{name}", meaning, counts, "resource")
+    breaks = {(source, cause): n for source, stats in event_sources.items() for cause, n in stats.breaks.items()}
+    meaning = "Lists and watches broken off, by cause."
+    yield counter("slackwater_event_source_breaks", meaning, breaks, "resource", "cause")
+    alive = {source: stats.alive for source, stats in event_sources.items()}
+    yield gauge("slackwater_event_source_alive", "1 from an answer of the API server until a break.", alive, "resource")
+    yield counter("slackwater_failed_events", "Events that could not be applied, by type.", failed_events, "event")
 
 
 def status_of(stats: ReflectorStats) -> EventSourceStatus:

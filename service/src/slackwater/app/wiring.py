@@ -22,7 +22,7 @@ from prometheus_client.core import Metric
 
 from slackwater.adapters.http.agents import Agents
 from slackwater.adapters.http.application import Application
-from slackwater.adapters.http.certificates import CertificateCollector, Certificates
+from slackwater.adapters.http.certificates import Certificates, certificate_families
 from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.extender import Extender, ExtenderMetrics
 from slackwater.adapters.http.ops import ops_app
@@ -53,8 +53,8 @@ from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.app.whatif.service import WhatIfService
 from slackwater.controllers.audit.loop import Audit
 from slackwater.controllers.audit.metrics import audit_families
-from slackwater.controllers.history.metrics import HistoryCollector
-from slackwater.controllers.leadership.metrics import LeaderCollector, LeaderStatus, alone
+from slackwater.controllers.history.metrics import history_families
+from slackwater.controllers.leadership.metrics import LeaderStatus, alone, leader_families
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
@@ -67,7 +67,8 @@ from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import SteadyClock, Times
-from slackwater.runtime.autoscaler.metrics import AutoscalerCollector, PlannerCollector
+from slackwater.ports.metric_families import Families
+from slackwater.runtime.autoscaler.metrics import autoscaler_families, planner_families
 from slackwater.runtime.decision_log import DecisionLog, DecisionLoggingWriter
 from slackwater.runtime.dispatcher import Dispatcher, FilterBackpressure
 from slackwater.runtime.intake import Intake
@@ -341,14 +342,16 @@ class Service:
                 audits=lambda: audit_families(self.audit.counts, len(self.state_machine.state.quarantine)),
             )
         )
-        registry.register(LeaderCollector(self._leader, lambda: {} if self._election is None else self._election.forwards()))
-        registry.register(CertificateCollector(self._certificates))
-        registry.register(HistoryCollector(self.history.history.counts, lambda: self.history.loop.writes))
-        registry.register(PlannerCollector(self.replica.observation))
-        if self.autoscaler_service is not None:
-            autoscaler_service = self.autoscaler_service
-            registry.register(AutoscalerCollector(lambda: autoscaler_service.last, autoscaler_service.counts))
+        registry.register(Families(self._families))
         return registry
+
+    def _families(self) -> Iterator[Metric]:
+        yield from leader_families(self._leader(), {} if self._election is None else self._election.forwards())
+        yield from certificate_families(self._certificates)
+        yield from history_families(self.history.history.counts(), self.history.loop.writes)
+        yield from planner_families(self.replica.observation())
+        if self.autoscaler_service is not None:
+            yield from autoscaler_families(self.autoscaler_service.last, self.autoscaler_service.counts)
 
     def _event_source_metrics(self) -> Iterator[Metric]:
         return families({name: each.stats() for name, each in self._every_reflector().items()}, self.intake.failed)

@@ -13,9 +13,10 @@ from slackwater.model.effects import DrainEnd, DrainOrder
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import UnremovableReason
+from slackwater.ports.metric_families import Families
 from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord
-from slackwater.runtime.autoscaler.metrics import AutoscalerCollector
+from slackwater.runtime.autoscaler.metrics import autoscaler_families
 from tests.support.nodegroups import a_group
 
 A, B = GroupName("a"), GroupName("b")
@@ -63,7 +64,7 @@ def scraped(record: LoopRecord | None) -> dict[str, float]:
         counts.begun(record.at)
         counts.ended(record)
     registry = CollectorRegistry()
-    registry.register(AutoscalerCollector(lambda: record, counts))
+    registry.register(Families(lambda: autoscaler_families(record, counts)))
     lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 

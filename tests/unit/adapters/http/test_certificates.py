@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.application import Answer, Request, RequestTerms
-from slackwater.adapters.http.certificates import CertificateCollector, Certificates, ListenError
+from slackwater.adapters.http.certificates import Certificates, ListenError, certificate_families
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from slackwater.ports.clock import Times
+from slackwater.ports.metric_families import Families
 from tests.support.pki import Pki
 from tests.support.waiting import until
 
@@ -172,7 +173,7 @@ async def test_files_that_cannot_be_used_leave_the_old_ones_in_use_and_it_is_sai
     client = pki.context(pki.client("someone"))
     async with running(pki, serving) as listener:
         registry = CollectorRegistry()
-        registry.register(CertificateCollector({"test": listener.certificates}))
+        registry.register(Families(lambda: certificate_families({"test": listener.certificates})))
         spoil(pki)
         await listener.until(lambda: listener.certificates.problem is not None)
         for _ in range(3):

@@ -1,7 +1,7 @@
 """Loads the TLS files of one listener at startup, reloads them while the service runs, and reports them as metrics.
 
 - `Certificates`: the current TLS context of a listener.
-- `CertificateCollector`: Prometheus metrics of expiry, refused files and renewals.
+- `certificate_families`: Prometheus metrics of expiry, refused files and renewals.
 
 In: three PEM files. Out: an `ssl.SSLContext`, a new one after each change. Invariant: if new files cannot be used, the old
 context stays in use, and the problem is reported in log, metrics and `/statusz`.
@@ -19,9 +19,8 @@ import anyio.to_thread
 import structlog
 from cryptography import x509
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
-from slackwater.ports.histograms import counters, gauges
+from slackwater.ports.metric_families import counter, gauge
 
 _log = structlog.get_logger(__name__)
 
@@ -170,29 +169,14 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-class CertificateCollector(Collector):
-    """Exports the state of each listener's `Certificates` as Prometheus metrics. The state is read at each scrape."""
-
-    def __init__(self, certificates: Mapping[str, Certificates]) -> None:
-        self._certificates = certificates
-
-    def collect(self) -> Iterator[Metric]:
-        held = self._certificates.items()
-        yield gauges(
-            "slackwater_tls_certificate_not_after_seconds",
-            "When the certificate that a listener presents ends; Unix seconds.",
-            "listener",
-            {name: each.not_after for name, each in held},
-        )
-        yield gauges(
-            "slackwater_tls_files_refused",
-            "1 while the present content of a listener's TLS files cannot be used.",
-            "listener",
-            {name: int(each.problem is not None) for name, each in held},
-        )
-        yield counters(
-            "slackwater_tls_renewals",
-            "New contents of a listener's TLS files that were taken into use.",
-            "listener",
-            {name: each.renewals for name, each in held},
-        )
+def certificate_families(certificates: Mapping[str, Certificates]) -> Iterator[Metric]:
+    """Yields the metric families of each listener's `Certificates`."""
+    ends = {name: held.not_after for name, held in certificates.items()}
+    meaning = "When the certificate that a listener presents ends; Unix seconds."
+    yield gauge("slackwater_tls_certificate_not_after_seconds", meaning, ends, "listener")
+    refused = {name: held.problem is not None for name, held in certificates.items()}
+    meaning = "1 while the present content of a listener's TLS files cannot be used."
+    yield gauge("slackwater_tls_files_refused", meaning, refused, "listener")
+    renewals = {name: held.renewals for name, held in certificates.items()}
+    meaning = "New contents of a listener's TLS files that were taken into use."
+    yield counter("slackwater_tls_renewals", meaning, renewals, "listener")

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import structlog
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from slackwater.adapters.http import extender_messages
@@ -27,7 +27,7 @@ from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
-from slackwater.ports.histograms import histogram
+from slackwater.ports.metric_families import counter, histogram
 from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.ports.threads import in_thread
 from slackwater.runtime.dispatcher import Dispatcher, FilterBackpressure
@@ -59,26 +59,12 @@ class ExtenderMetrics(Collector):
         self._sizes[verb].note(size)
 
     def collect(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "slackwater_extender_requests",
-            "Extender requests answered, by verb and HTTP status.",
-            labels=["verb", "code"],
-        )
-        for (verb, status), count in self._requests.items():
-            requests.add_metric([verb, str(status)], count)
-        yield requests
-        yield histogram(
-            "slackwater_extender_request_duration_seconds",
-            "Time from the whole request to its answer.",
-            _by_verb(self._seconds),
-            labels=["verb"],
-        )
-        sizes = _by_verb(self._sizes)
-        yield histogram("slackwater_extender_request_size_bytes", "Size of request bodies.", sizes, labels=["verb"])
-
-
-def _by_verb(spreads: dict[str, Spread]) -> Iterator[tuple[Sequence[str], Spread]]:
-    return (((verb,), spread) for verb, spread in spreads.items())
+        requests = {(verb, str(status)): count for (verb, status), count in self._requests.items()}
+        meaning = "Extender requests answered, by verb and HTTP status."
+        yield counter("slackwater_extender_requests", meaning, requests, "verb", "code")
+        meaning = "Time from the whole request to its answer."
+        yield histogram("slackwater_extender_request_duration_seconds", meaning, self._seconds, "verb")
+        yield histogram("slackwater_extender_request_size_bytes", "Size of request bodies.", self._sizes, "verb")
 
 
 _log = structlog.get_logger(__name__)

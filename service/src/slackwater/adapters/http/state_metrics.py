@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import anyio.lowlevel
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from slackwater.controllers.placement.metrics import choice_families
@@ -16,7 +16,7 @@ from slackwater.controllers.preemption.metrics import preemption_families
 from slackwater.model.objects import Node
 from slackwater.model.pauses import ACTIVITIES
 from slackwater.model.reasons import Reason
-from slackwater.ports.histograms import counters, gauges
+from slackwater.ports.metric_families import counter, gauge
 from slackwater.runtime.dispatcher import DispatcherStats
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
@@ -60,23 +60,6 @@ _COUNTS = (
         "Migrations not started, because no node has room for the machine.",
     ),
 )
-_GAUGES: Final[tuple[tuple[str, str, Callable[[StateMachine], int]], ...]] = (
-    ("slackwater_nodes", "Nodes in the cluster state.", lambda it: len(it.state.nodes)),
-    ("slackwater_pods", "Pods in the cluster state, with ended ones.", lambda it: len(it.state.pods)),
-    ("slackwater_reservations", "Pods that count on a node.", lambda it: len(it.state.reservations)),
-    (
-        "slackwater_reservations_unconfirmed",
-        "Reservations that the watch has not shown yet.",
-        lambda it: it.state.reservations.unconfirmed(),
-    ),
-    ("slackwater_holds", "Holds in force now.", lambda it: len(it.state.holds)),
-    ("slackwater_vertical_pods", "Pods that grow in place and count on a node.", lambda it: len(it.state.vertical_pods)),
-    ("slackwater_permit_writes_waiting", "Permits being written now.", lambda it: it.permit_limits.writing()),
-    ("slackwater_migrations", "Migrations decided or running now.", lambda it: len(it.migrating.migrations)),
-    ("slackwater_migration_queue", "Machines that may migrate from their node.", lambda it: len(it.migrating.choice.queue)),
-    ("slackwater_denied_binds", "Denied binds whose back-off has not ended.", lambda it: len(it.state.bind_backoff)),
-)
-_REASONS: Final = [reason.label for reason in Reason]
 
 
 class StateCollector(Collector):
@@ -105,17 +88,32 @@ class StateCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         event_counts = self._state_machine.state.event_counts
         for field, name, meaning in _COUNTS:
-            yield CounterMetricFamily(name, meaning, value=getattr(event_counts, field))
-        by = {
+            yield counter(name, meaning, getattr(event_counts, field))
+        failures = {
             "slackwater": event_counts.failures - event_counts.failures_in_tree,
             "in_tree": event_counts.failures_in_tree,
         }
-        yield counters("slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", "by", by)
-        verdicts = dict(zip(_REASONS, event_counts.verdicts.tolist(), strict=True))
-        yield counters("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", "reason", verdicts)
-        refusals = dict(zip(_REASONS, event_counts.bind_refusals.tolist(), strict=True))
-        del refusals[Reason.OK.label]
-        yield counters("slackwater_bind_refusals", "Refused binds, by reason.", "reason", refusals)
+        yield counter("slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", failures, "by")
+        verdicts = {reason.label: count for reason, count in zip(Reason, event_counts.verdicts.tolist(), strict=True)}
+        yield counter("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", verdicts, "reason")
+        refusals = event_counts.bind_refusals.tolist()
+        refused = {reason.label: refusals[reason] for reason in Reason if reason is not Reason.OK}
+        yield counter("slackwater_bind_refusals", "Refused binds, by reason.", refused, "reason")
+        yield from self._migration_ends()
+        # A node's count ends with the node, so the number of series is bounded.
+        meaning = "Pods that others bound to a node without room for them, by node."
+        yield counter("slackwater_reserve_should_deny", meaning, event_counts.over_total_on, "node")
+        paused = {activity: activity in self._state_machine.pausing.paused for activity in ACTIVITIES}
+        yield gauge("slackwater_paused", "1 while a person has paused the activity.", paused, "activity")
+        yield from preemption_families(self._state_machine.preemptions)
+        yield from choice_families(self._state_machine.chosen_nodes)
+        yield from self._gauges()
+        yield from self._dispatched()
+        yield from self._event_sources()
+        yield from self._audits()
+
+    def _migration_ends(self) -> Iterator[Metric]:
+        event_counts = self._state_machine.state.event_counts
         for name, meaning, counts in (
             ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", event_counts.migrations_deleted),
             (
@@ -124,37 +122,36 @@ class StateCollector(Collector):
                 event_counts.migration_delete_fails,
             ),
         ):
-            yield counters(name, meaning, "phase", {phase or "unknown": count for phase, count in counts.items()})
-        # A node's count ends with the node, so the number of series is bounded.
-        yield counters(
-            "slackwater_reserve_should_deny",
-            "Pods that others bound to a node without room for them, by node.",
-            "node",
-            event_counts.over_total_on,
-        )
-        paused = {activity: int(activity in self._state_machine.pausing.paused) for activity in ACTIVITIES}
-        yield gauges("slackwater_paused", "1 while a person has paused the activity.", "activity", paused)
-        yield from preemption_families(self._state_machine.preemptions)
-        yield from choice_families(self._state_machine.chosen_nodes)
-        yield GaugeMetricFamily("slackwater_synced", "1 once everything was listed.", value=int(self._listed()))
-        for name, meaning, gauge in _GAUGES:
-            yield GaugeMetricFamily(name, meaning, value=gauge(self._state_machine))
-        yield from self._dispatched()
-        yield from self._event_sources()
-        yield from self._audits()
+            yield counter(name, meaning, {phase or "unknown": count for phase, count in counts.items()}, "phase")
+
+    def _gauges(self) -> Iterator[Metric]:
+        state_machine, state = self._state_machine, self._state_machine.state
+        queue = state_machine.migrating.choice.queue
+        for name, meaning, value in (
+            ("slackwater_synced", "1 once everything was listed.", self._listed()),
+            ("slackwater_nodes", "Nodes in the cluster state.", len(state.nodes)),
+            ("slackwater_pods", "Pods in the cluster state, with ended ones.", len(state.pods)),
+            ("slackwater_reservations", "Pods that count on a node.", len(state.reservations)),
+            (
+                "slackwater_reservations_unconfirmed",
+                "Reservations that the watch has not shown yet.",
+                state.reservations.unconfirmed(),
+            ),
+            ("slackwater_holds", "Holds in force now.", len(state.holds)),
+            ("slackwater_vertical_pods", "Pods that grow in place and count on a node.", len(state.vertical_pods)),
+            ("slackwater_permit_writes_waiting", "Permits being written now.", state_machine.permit_limits.writing()),
+            ("slackwater_migrations", "Migrations decided or running now.", len(state_machine.migrating.migrations)),
+            ("slackwater_migration_queue", "Machines that may migrate from their node.", len(queue)),
+            ("slackwater_denied_binds", "Denied binds whose back-off has not ended.", len(state.bind_backoff)),
+        ):
+            yield gauge(name, meaning, value)
 
     def _dispatched(self) -> Iterator[Metric]:
         stats = self._writes()
-        calls = CounterMetricFamily(
-            "slackwater_api_calls", "Attempts of API writes, by effect and verdict.", labels=["effect", "verdict"]
-        )
-        for (effect, verdict), count in sorted(stats.calls.items()):
-            calls.add_metric([effect, verdict], count)
-        yield calls
-        yield GaugeMetricFamily("slackwater_api_calls_waiting", "Effects that have not ended.", value=stats.waiting)
-        yield CounterMetricFamily(
-            "slackwater_events_dropped", "Kubernetes Events that were dropped under load.", value=self._dropped_events()
-        )
+        calls, meaning = dict(sorted(stats.calls.items())), "Attempts of API writes, by effect and verdict."
+        yield counter("slackwater_api_calls", meaning, calls, "effect", "verdict")
+        yield gauge("slackwater_api_calls_waiting", "Effects that have not ended.", stats.waiting)
+        yield counter("slackwater_events_dropped", "Kubernetes Events that were dropped under load.", self._dropped_events())
 
 
 #: (name, meaning, units of the column in one unit of the metric).

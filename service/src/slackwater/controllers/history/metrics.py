@@ -1,22 +1,16 @@
 """Metrics of the history: how many entries are kept, and whether they can be written."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from slackwater.model.history import Ring
-from slackwater.ports.histograms import counters, gauges
+from slackwater.ports.metric_families import counter, gauge
 
 
-class HistoryCollector(Collector):
-    """Reads the figures at each scrape: entries by ring, and writes by outcome."""
-
-    def __init__(self, entries: Callable[[], Mapping[Ring, int]], writes: Callable[[], Mapping[str, int]]) -> None:
-        self._entries = entries
-        self._writes = writes
-
-    def collect(self) -> Iterator[Metric]:
-        yield gauges("slackwater_history_entries", "Entries of the history in memory.", "ring", self._entries())
-        meaning = "Writes of the history's ConfigMaps, by outcome: done or failed."
-        yield counters("slackwater_history_writes", meaning, "outcome", self._writes())
+def history_families(entries: Mapping[Ring, int], writes: Mapping[str, int]) -> Iterator[Metric]:
+    """Yields the metric families: entries by ring, and writes by outcome."""
+    yield gauge("slackwater_history_entries", "Entries of the history in memory.", entries, "ring")
+    yield counter(
+        "slackwater_history_writes", "Writes of the history's ConfigMaps, by outcome: done or failed.", writes, "outcome"
+    )

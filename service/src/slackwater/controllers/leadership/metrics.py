@@ -1,14 +1,13 @@
 """Leader election on the ops listener: Prometheus metrics, and the part `leader` of `/statusz`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from msgspec import Meta
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.core import Metric
 
 from slackwater.model.json_answer import JsonAnswer, written
-from slackwater.ports.histograms import counters
+from slackwater.ports.metric_families import counter, gauge
 
 
 class LeaderStatus(JsonAnswer, frozen=True, kw_only=True):
@@ -30,25 +29,10 @@ def alone() -> LeaderStatus:
     return LeaderStatus()
 
 
-class LeaderCollector(Collector):
-    """Reads the metrics at each scrape. `forwards` returns the counts of agents' requests on a standby, by outcome."""
-
-    def __init__(self, status: Callable[[], LeaderStatus], forwards: Callable[[], Mapping[str, int]]) -> None:
-        self._status = status
-        self._forwards = forwards
-
-    def collect(self) -> Iterator[Metric]:
-        status = self._status()
-        yield GaugeMetricFamily("slackwater_leader", "1 while this replica decides and writes.", value=int(status.leads))
-        yield CounterMetricFamily(
-            "slackwater_leadership_terms", "How often this replica has become the leader.", value=status.leadership_terms
-        )
-        yield CounterMetricFamily(
-            "slackwater_leader_transitions", "How often the Lease was seen to name another holder.", value=status.changes
-        )
-        yield counters(
-            "slackwater_agent_forwards",
-            "Agents' requests to a replica that does not lead: answered by the leader, unanswered by it, or refused.",
-            "outcome",
-            self._forwards(),
-        )
+def leader_families(status: LeaderStatus, forwards: Mapping[str, int]) -> Iterator[Metric]:
+    """Yields the metric families. `forwards` are the counts of agents' requests on a standby, by outcome."""
+    yield gauge("slackwater_leader", "1 while this replica decides and writes.", status.leads)
+    yield counter("slackwater_leadership_terms", "How often this replica has become the leader.", status.leadership_terms)
+    yield counter("slackwater_leader_transitions", "How often the Lease was seen to name another holder.", status.changes)
+    meaning = "Agents' requests to a replica that does not lead: answered by the leader, unanswered by it, or refused."
+    yield counter("slackwater_agent_forwards", meaning, forwards, "outcome")

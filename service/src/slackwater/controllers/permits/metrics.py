@@ -1,14 +1,14 @@
 """Prometheus metrics of the agents listener. The request series of every known protocol version exists from the start."""
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from slackwater.model.histogram import Spread
-from slackwater.ports.histograms import histogram
+from slackwater.ports.metric_families import counter, histogram
 from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, version_name
 
 K = TypeVar("K", bound=Hashable)
@@ -62,41 +62,19 @@ class AgentMetrics(Collector):
         self._look_at = max(2 * len(self._results), _FEW)
 
     def collect(self) -> Iterator[Metric]:
-        yield _counter(
-            "slackwater_agent_requests",
-            "Agent requests answered, by HTTP status and protocol version.",
-            ("code", "version"),
-            self._requests.items(),
-        )
-        yield histogram(
-            "slackwater_agent_request_duration_seconds",
-            "Time from the complete request to its answer, with the wait that the request allows.",
-            [((), self._seconds)],
-        )
-        help_text = "Answers that announced a migration to the agent of the pod."
-        yield CounterMetricFamily("slackwater_agent_migrations_announced", help_text, value=self.migrating)
-        yield CounterMetricFamily(
-            "slackwater_agent_permit_limits_awaited",
-            "Answers that granted less than there was room for, because the higher permit limit was not written yet.",
-            value=self.pending,
-        )
-        by_status = (((code,), count) for code, count in self._by_status.items())
-        yield _counter("slackwater_resource_requests", "All agent requests, by HTTP status.", ("code",), by_status)
+        meaning = "Agent requests answered, by HTTP status and protocol version."
+        yield counter("slackwater_agent_requests", meaning, self._requests, "code", "version")
+        meaning = "Time from the complete request to its answer, with the wait that the request allows."
+        yield histogram("slackwater_agent_request_duration_seconds", meaning, {(): self._seconds})
+        meaning = "Answers that announced a migration to the agent of the pod."
+        yield counter("slackwater_agent_migrations_announced", meaning, self.migrating)
+        meaning = "Answers that granted less than there was room for, because the higher permit limit was not written yet."
+        yield counter("slackwater_agent_permit_limits_awaited", meaning, self.pending)
+        yield counter("slackwater_resource_requests", "All agent requests, by HTTP status.", self._by_status, "code")
         self._drop_gone()
-        yield _counter(
-            "slackwater_resource_requests_results",
-            "Agent requests that were decoded, by HTTP status, the pod's node, and whether they reported a load.",
-            ("code", "node", "has_metrics"),
-            self._results.items(),
-        )
+        meaning = "Agent requests that were decoded, by HTTP status, the pod's node, and whether they reported a load."
+        yield counter("slackwater_resource_requests_results", meaning, self._results, "code", "node", "has_metrics")
 
 
 def _count(counts: dict[K, int], key: K) -> None:
     counts[key] = counts.get(key, 0) + 1
-
-
-def _counter(name: str, meaning: str, labels: Sequence[str], counts: Iterable[tuple[Sequence[str], int]]) -> Metric:
-    family = CounterMetricFamily(name, meaning, labels=labels)
-    for values, count in counts:
-        family.add_metric(values, count)
-    return family
