@@ -18,8 +18,8 @@ import structlog
 from msgspec import structs
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.agents import Agents
-from slackwater.adapters.http.extender import Extender, ExtenderMetrics
+from slackwater.adapters.http.agents import AgentsApp
+from slackwater.adapters.http.extender import ExtenderApp, ExtenderMetrics
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.metrics import AgentMetrics
@@ -85,12 +85,12 @@ async def _serve(nodes: int, agents: int, pods: int) -> None:
     dispatcher = Dispatcher(_ApiServer(), intake.take, installed.DISPATCHER, rng=Random(1))
     permit_service = PermitService(state_machine, dispatcher.submit_all, monotonic)
     intake.connect(dispatcher, permit_service.wake)
-    listener = Agents(
+    listener = AgentsApp(
         permit_service=permit_service,
         readiness=intake,
         metrics=AgentMetrics(registry, lambda: state_machine.state.nodes.row_of),
     )
-    extender = Extender(
+    extender = ExtenderApp(
         state_machine=state_machine,
         submitter=dispatcher,
         binds=permit_service,

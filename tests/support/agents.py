@@ -13,7 +13,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from uvicorn.server import ServerState
 
-from slackwater.adapters.http.agents import AgentLimits, Agents, CallerAuthenticator
+from slackwater.adapters.http.agents import AgentLimits, AgentsApp, CallerAuthenticator
 from slackwater.adapters.http.application import ConnectionLimiter
 from slackwater.adapters.http.http_server import DirectProtocol
 from slackwater.controllers.permits.metrics import AgentMetrics
@@ -34,7 +34,7 @@ class Ready:
 class AgentService:
     """What a test talks to: node `n` has 10 CPUs and 40 GiB, VM `default/vm` on it holds 1 CPU and 4 GiB."""
 
-    app: Agents
+    app: AgentsApp
     permit_service: FormulaPermitService
     http: httpx.AsyncClient
     registry: CollectorRegistry
@@ -83,7 +83,7 @@ async def an_agent_service(
     authenticator: CallerAuthenticator | None = None,
 ) -> AsyncIterator[AgentService]:
     registry, readiness, own = CollectorRegistry(), Ready(), a_full_permit_service()
-    app = Agents(
+    app = AgentsApp(
         permit_service=permit_service or own,
         readiness=readiness,
         metrics=AgentMetrics(registry, lambda: own.totals),
@@ -95,7 +95,7 @@ async def an_agent_service(
 
 
 @asynccontextmanager
-async def _listening(app: Agents) -> AsyncIterator[str]:
+async def _listening(app: AgentsApp) -> AsyncIterator[str]:
     """The listener's own protocol on a socket. Without the server around it, that a test need not wait for its end."""
     config, state = uvicorn.Config(cast("Any", app), log_config=None, timeout_keep_alive=600), ServerState()
     connection_limiter = ConnectionLimiter(10_000)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trustme
 
-from slackwater.adapters.http.certificates import Tls
+from slackwater.adapters.http.certificates import TlsFiles
 
 _YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
@@ -35,11 +35,11 @@ class Pki:
         (ca or self.ca).cert_pem.write_to_path(paths["clientCAFile"])
         return paths
 
-    def tls(self, *, optional: bool = False) -> Tls:
+    def tls(self, *, optional: bool = False) -> TlsFiles:
         """Of the files that `write` wrote."""
         names = (str(self.folder / f"{key}.pem") for key in ("certFile", "keyFile", "clientCAFile"))
         cert, key, ca = names
-        return Tls(cert_file=cert, key_file=key, client_ca_file=ca, client_certificate="may" if optional else "must")
+        return TlsFiles(cert_file=cert, key_file=key, client_ca_file=ca, client_certificate="may" if optional else "must")
 
     def context(self, client: trustme.LeafCert | None = None) -> ssl.SSLContext:
         """Of a client that trusts the CA, and shows `client` if there is one."""

@@ -11,7 +11,7 @@ import anyio
 import httpx
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.extender import Extender, ExtenderMetrics
+from slackwater.adapters.http.extender import ExtenderApp, ExtenderMetrics
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.controllers.permits.service import PermitService
@@ -116,7 +116,7 @@ async def a_service(
     dispatcher = Dispatcher(writer, take, config or replace(installed.DISPATCHER, bind_seconds=60.0), rng=Random(7))
     holder = _Readiness()
     permit_service = PermitService(state_machine, dispatcher.submit_all, lambda: Instant(service.now))
-    extender = Extender(
+    extender = ExtenderApp(
         state_machine=state_machine,
         submitter=dispatcher,
         binds=permit_service,

@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.agents import AgentLimits, Agents
+from slackwater.adapters.http.agents import AgentLimits, AgentsApp
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
@@ -29,14 +29,14 @@ def agents_app(
     client: ApiPort,
     registry: CollectorRegistry,
     nodes: Callable[[], Container[str]],
-) -> Agents:
+) -> AgentsApp:
     """Builds the application that passes agents' requests to the permit service.
 
     `client` sends the TokenReviews if tokens are configured. `nodes` returns the names of the nodes that exist; metrics use no
     other names as labels.
     """
     listener = settings.listeners.agents
-    return Agents(
+    return AgentsApp(
         permit_service=permit_service,
         readiness=readiness,
         metrics=AgentMetrics(registry, nodes),

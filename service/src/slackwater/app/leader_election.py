@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.certificates import Certificates, TlsFiles
 from slackwater.adapters.http.standby import Forwarder, ForwardLimits, open_forwarder
 from slackwater.adapters.http.uvicorn_listener import listen
 from slackwater.adapters.kube.client import ApiPort
@@ -55,7 +55,7 @@ def open_listeners(listeners: Listeners, stack: ExitStack, unix_seconds: Callabl
     return opened
 
 
-def tls_of(listener: OpsListener | ExtenderListener | AgentsListener) -> Tls | None:
+def tls_of(listener: OpsListener | ExtenderListener | AgentsListener) -> TlsFiles | None:
     """The TLS parameters of a listener; None without TLS. A client certificate is optional if agents may show a token instead,
     or if the ops listener says so; otherwise it is required, provided that a client CA is configured."""
     if (files := listener.tls) is None:
@@ -67,7 +67,7 @@ def tls_of(listener: OpsListener | ExtenderListener | AgentsListener) -> Tls | N
             optional = listener.client_certificates == "optional"
         case ExtenderListener():
             optional = False
-    return Tls(
+    return TlsFiles(
         cert_file=files.cert_file,
         key_file=files.key_file,
         client_ca_file=files.client_ca_file,

@@ -26,8 +26,8 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from slackwater.adapters.http.agents import Agents
-from slackwater.adapters.http.extender import Extender
+from slackwater.adapters.http.agents import AgentsApp
+from slackwater.adapters.http.extender import ExtenderApp
 from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
 from slackwater.adapters.kube.client import ApiPort, KubeClient, open_client
 from slackwater.app.agents import max_connections
@@ -68,8 +68,8 @@ class RunningService:
 
     state_machine: StateMachine
     intake: Intake
-    extender: Extender
-    agents: Agents
+    extender: ExtenderApp
+    agents: AgentsApp
 
 
 OnReady = Callable[[RunningService], Awaitable[None]]

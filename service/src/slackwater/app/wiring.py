@@ -20,11 +20,11 @@ from prometheus_client import (
 )
 from prometheus_client.core import Metric
 
-from slackwater.adapters.http.agents import Agents
+from slackwater.adapters.http.agents import AgentsApp
 from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import Certificates, certificate_families
 from slackwater.adapters.http.dashboard.routes import OpenStreams
-from slackwater.adapters.http.extender import Extender, ExtenderMetrics
+from slackwater.adapters.http.extender import ExtenderApp, ExtenderMetrics
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.state_metrics import StateCollector
@@ -158,7 +158,7 @@ class Service:
             history=self.history.newest,
         )
 
-    def _agents(self, client: ApiPort, registry: CollectorRegistry) -> Agents:
+    def _agents(self, client: ApiPort, registry: CollectorRegistry) -> AgentsApp:
         return agents_app(
             self._settings,
             permit_service=self.permit_service,
@@ -195,8 +195,8 @@ class Service:
         )
         return {each.name: Reflector(client, each, rng=rng, config=config, clock=self._times.monotonic) for each in resources}
 
-    def _extender(self, decoder: PodDecoder, registry: CollectorRegistry) -> Extender:
-        return Extender(
+    def _extender(self, decoder: PodDecoder, registry: CollectorRegistry) -> ExtenderApp:
+        return ExtenderApp(
             state_machine=self.state_machine,
             submitter=self.dispatcher,
             binds=self.permit_service,

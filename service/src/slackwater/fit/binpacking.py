@@ -214,7 +214,11 @@ class _Packing:
         fits = feasible(self._snapshot, kind).feasible[hints]
         pods, hints = pods[fits], hints[fits]
         rows, steps = np.unique(hints, return_inverse=True)
-        placed = _ranks(steps) < copies_on(self._snapshot, self._snapshot.of(kind), rows)[steps]
+        # For each pod, how many pods before it have the same hint.
+        order, counts = np.argsort(steps, kind="stable"), np.bincount(steps)
+        ranks = np.empty(len(steps), np.intp)
+        ranks[order] = np.arange(len(steps)) - np.repeat(np.cumsum(counts) - counts, counts)
+        placed = ranks < copies_on(self._snapshot, self._snapshot.of(kind), rows)[steps]
         self._put(kind, pods[placed], rows, steps[placed])
 
     def place(self, kind: KindId, pods: Rows, hint: int) -> None:
@@ -223,7 +227,9 @@ class _Packing:
         numbered = self._snapshot.of(kind)
         if self._cut:
             return
-        if kind in self._left and not _may_open(numbered):
+        asks = numbered.asks
+        # With none of these, what fitted nowhere fits nowhere after others were placed either.
+        if kind in self._left and not (asks.affinity or asks.claims or asks.resource_claims or hard_constraints(numbered)):
             self._leave(kind, pods)
             return
         order = self._order
@@ -306,15 +312,6 @@ class _Packing:
         self._snapshot.place_many(kind, rows[used], counts[used])
 
 
-def _ranks(values: Rows) -> Rows:
-    """For each value, how many equal values come before it."""
-    order = np.argsort(values, kind="stable")
-    counts = np.bincount(values)
-    ranks = np.empty(len(values), np.intp)
-    ranks[order] = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return ranks
-
-
 def _batches(snapshot: ClusterSnapshot, kind: NumberedGroup, pods: Rows) -> Iterator[Rows]:
     """Splits a run of pods where verdicts on copies change in ways that `fit.domain_limits` does not count."""
     if kind.asks.disks or has_claims(snapshot, kind):
@@ -331,11 +328,4 @@ def _batches(snapshot: ClusterSnapshot, kind: NumberedGroup, pods: Rows) -> Iter
 def _copies_limit_each_other(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
     """Whether a copy may close a row for the next copy by something else than filling it."""
     asks = kind.asks
-    rules = asks.disks or asks.affinity or asks.anti_affinity or has_claims(snapshot, kind)
-    return bool(rules) or any(constraint.hard for constraint in asks.spread)
-
-
-def _may_open(kind: NumberedGroup) -> bool:
-    """Whether pods that fitted nowhere may fit somewhere after other pods were placed."""
-    asks = kind.asks
-    return bool(asks.affinity or asks.claims or asks.resource_claims) or any(constraint.hard for constraint in asks.spread)
+    return bool(asks.disks or asks.affinity or asks.anti_affinity or hard_constraints(kind)) or has_claims(snapshot, kind)

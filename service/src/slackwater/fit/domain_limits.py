@@ -102,7 +102,11 @@ def own_limits(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> li
 
     If `counts_itself` is true, they include all hard spread constraints, and each row must have the topology keys of these.
     """
-    limits = [_apart(snapshot, key, rows) for key in _own_keys(snapshot, kind)]
+    own = [term.topology_key for term in kind.asks.anti_affinity if kind.id in term_counter(snapshot, term).kinds]
+    repelling = [counter.of for counter in repelling_counters(snapshot, kind) if kind.id in counter.kinds]
+    own += [of.term.topology_key for of in repelling if isinstance(of, TermCarriers)]
+    columns = map(snapshot.facts.label, dict.fromkeys(own))  # their values take only one copy
+    limits = [DomainLimit(c.ids[rows], np.zeros(len(c.values), np.int64), room=0, adds=1, moving=False) for c in columns]
     if not counts_itself(snapshot, kind):
         return limits
     constraints = hard_constraints(kind)
@@ -125,19 +129,6 @@ def counts_itself(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
         constraint.selector != () and spread_counter(snapshot, kind, constraint).kinds.get(kind.id, 0)
         for constraint in hard_constraints(kind)
     )
-
-
-def _own_keys(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[str]:
-    """The topology keys whose values take only one copy of the equivalence group."""
-    own = [term.topology_key for term in kind.asks.anti_affinity if kind.id in term_counter(snapshot, term).kinds]
-    repelling = [counter.of for counter in repelling_counters(snapshot, kind) if kind.id in counter.kinds]
-    own += [of.term.topology_key for of in repelling if isinstance(of, TermCarriers)]
-    return list(dict.fromkeys(own))
-
-
-def _apart(snapshot: ClusterSnapshot, key: str, rows: Rows) -> DomainLimit:
-    column = snapshot.facts.label(key)
-    return DomainLimit(column.ids[rows], np.zeros(len(column.values), np.int64), room=0, adds=1, moving=False)
 
 
 def in_sequence(copies: Int64, limits: Sequence[DomainLimit], wanted: int, stop: Callable[[], bool]) -> tuple[Rows, bool]:

@@ -146,7 +146,7 @@ class Evacuations:
             self._snapshot.close(row)
             trial.commit()
         pods = [running_pod.pod for running_pod in own if not is_placeholder(running_pod.pod)]
-        moved = [(movers[at], Row(to)) for at, to in _pairs(placements)]
+        moved = [(movers[at], Row(int(placements.rows[at]))) for at in placements.order.tolist()]
         evacuated = Evacuated(
             row=row,
             moves=tuple(Destination(running_pod.pod, to) for running_pod, to in moved),
@@ -226,11 +226,6 @@ class Evacuations:
             self._rescheduled_pods.setdefault(to, []).append(running_pod)
             self._last_of_kind[running_pod.kind] = to
             self.destinations[running_pod.pod.uid] = to
-
-
-def _pairs(placements: Placements) -> Iterable[tuple[int, int]]:
-    """(position, row) of each placed pod, in the order in which they were placed."""
-    return zip(placements.order.tolist(), placements.rows[placements.order].tolist(), strict=True)
 
 
 def _kept(row: Row, movers: Sequence[RunningPod], placements: Placements) -> NotEvacuated:

@@ -230,8 +230,7 @@ class Counters:
 
     def _look_for(self, numbered: NumberedGroup, known: "_About") -> None:
         """Finds the counters that came since the group was last asked about; each term is evaluated once for each group."""
-        own = numbered.kind.namespace
-        for namespace in (own, None):
+        for namespace in (numbered.kind.namespace, None):
             by_label = self._carrying_about.get(namespace)
             for counter in () if by_label is None else by_label.about(numbered.labels, known.terms_version):
                 assert isinstance(counter.of, TermCarriers)
@@ -252,8 +251,12 @@ class Counters:
     def read(self, counter: Counter) -> Int64:
         """The column, shape (capacity,). Callers must not keep it: it changes with the next pod."""
         if counter.column is None:
-            counter.column = self._computed(counter)
+            counter.column = np.zeros(self._capacity, np.int64)
             for kind, weight in counter.kinds.items():
+                rows, counts = self._base.of_kind(kind)
+                counter.column[rows] += weight * counts  # the rows of one kind are distinct
+                for row, change in self._changes.get(kind, {}).items():
+                    counter.column[row] += weight * change
                 self._counting.setdefault(kind, {})[counter] = weight
             self._with_column[counter] = None
             if len(self._with_column) > _MOST_COLUMNS:
@@ -280,15 +283,6 @@ class Counters:
         counter.version += 1  # changes are not counted from now on
         for kind in counter.kinds:
             del self._counting[kind][counter]
-
-    def _computed(self, counter: Counter) -> Int64:
-        column = np.zeros(self._capacity, np.int64)
-        for kind, weight in counter.kinds.items():
-            rows, counts = self._base.of_kind(kind)
-            column[rows] += weight * counts  # the rows of one kind are distinct
-            for row, change in self._changes.get(kind, {}).items():
-                column[row] += weight * change
-        return column
 
     def change(self, kind: KindId, row: int, count: int) -> None:
         """Adds `count` pods of the equivalence group to the row; removes pods if `count` is negative."""

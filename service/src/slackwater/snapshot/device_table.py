@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from slackwater.model.devices import (
     CLASS_RESOURCE_PREFIX,
-    AllocatedDevice,
     ClaimKey,
     Device,
     DeviceClass,
@@ -137,16 +136,11 @@ class DeviceTable:
                 _add(self.in_use, each.device, count)
             else:
                 _add(self.shares, each.device, count)
-                self._consume(each, count)
-
-    def _consume(self, each: AllocatedDevice, count: int) -> None:
-        if not each.consumed:
-            return
-        amounts = self.consumed.setdefault(each.device, {})
-        for name, amount in each.consumed:
-            amounts[name] = amounts.get(name, 0) + count * amount
-        if not any(amounts.values()):
-            del self.consumed[each.device]
+                amounts = self.consumed.setdefault(each.device, {})
+                for name, amount in each.consumed:
+                    amounts[name] = amounts.get(name, 0) + count * amount
+                if not any(amounts.values()):
+                    del self.consumed[each.device]
 
 
 _ABSENT: Final[Any] = object()

@@ -113,7 +113,10 @@ class NodeFacts:
             if name in self.row_of:
                 raise ValueError(f"node {name}: seen twice, want each name once")
             self.row_of[name] = Row(row)
-        self.nodes.extend(_copies(template, names))
+        labels, named = template.labels, HOSTNAME in template.labels
+        self.nodes.extend(
+            structs.replace(template, name=name, labels={**labels, HOSTNAME: name} if named else labels) for name in names
+        )
         self._added(first, count)
         for key, column in self._labels.items():
             value = template.labels.get(key)
@@ -267,12 +270,6 @@ class NodeFacts:
             setattr(self, name, grown(getattr(self, name), capacity))
         for column in (*self._columns(), self._absent):
             column.grow(capacity)
-
-
-def _copies(template: Node, names: Sequence[NodeName]) -> list[Node]:
-    if HOSTNAME not in template.labels:
-        return [structs.replace(template, name=name) for name in names]
-    return [structs.replace(template, name=name, labels={**template.labels, HOSTNAME: name}) for name in names]
 
 
 def _judged_fields(node: Node) -> tuple[object, ...]:

@@ -199,10 +199,7 @@ class VolumeCounts:
             rows = self._mounted.setdefault(handle, {})
             before = rows.get(row, 0)
             after = before + count
-            if after:
-                rows[row] = after
-            else:
-                rows.pop(row, None)
+            _add(rows, row, count)
             if bool(before) != bool(after) and handle not in self._attached.get(row, ()):
                 self._column(self._present, handle[0], 0)[row] += 1 if after else -1
 
@@ -238,7 +235,14 @@ class VolumeCounts:
         for driver, limit in () if csi_node is None else csi_node.drivers:
             if limit is not None:
                 self._column(self._limits, driver, NO_LIMIT)[row] = min(limit, NO_LIMIT)
-        attached = frozenset(self._attachments(node))
+        attached = frozenset(
+            (attachment.attacher, volume.handle)
+            for attachment in self._table.objects.attachments_of(node.name)
+            if attachment.attacher
+            and (volume := None if attachment.volume is None else self._table.volume(attachment.volume)) is not None
+            and volume.driver
+            and not volume.plugin
+        )
         before = self._attached.get(row, frozenset())
         if attached == before:
             return
@@ -249,12 +253,6 @@ class VolumeCounts:
             self._attached[row] = attached
         else:
             del self._attached[row]
-
-    def _attachments(self, node: Node) -> Iterator[Handle]:
-        for attachment in self._table.objects.attachments_of(node.name):
-            volume = None if attachment.volume is None else self._table.volume(attachment.volume)
-            if attachment.attacher and volume is not None and volume.driver and not volume.plugin:
-                yield attachment.attacher, volume.handle
 
     def _mounted_by(self, kind: NumberedGroup) -> tuple[Handle, ...]:
         """The volume of each mount of a pod of the group; a volume that is mounted twice occurs twice. Cached, since no

@@ -13,7 +13,7 @@ from anyio.streams.tls import TLSStream
 
 from slackwater.adapters.http import bounded_http, http_server, uvicorn_listener
 from slackwater.adapters.http import uvicorn_listener as tls_door
-from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.certificates import Certificates, TlsFiles
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from tests.support.pki import Pki
 from tests.support.waiting import until
@@ -132,7 +132,7 @@ async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(listener: List
 def tls_of(folder: Path) -> tuple[Certificates, ssl.SSLContext]:
     pki = Pki(folder)
     pki.write()
-    tls = Tls(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
+    tls = TlsFiles(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
     return Certificates("test", tls, unix_seconds=lambda: 0.0), pki.context()
 
 

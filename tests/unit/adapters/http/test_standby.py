@@ -11,7 +11,7 @@ import pytest
 
 from slackwater.adapters.http import standby
 from slackwater.adapters.http.application import Answer, Application, Headers, Request, RequestTerms
-from slackwater.adapters.http.certificates import Certificates, Tls
+from slackwater.adapters.http.certificates import Certificates, TlsFiles
 from slackwater.adapters.http.standby import FORWARDED_BY, AgentForwarder, ForwardLimits, LedAgents, LedExtender, open_forwarder
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from tests.support.fakeapi import held
@@ -77,7 +77,7 @@ async def told(app: Application, request: Request = ASKED) -> Answer:
 
 
 @asynccontextmanager
-async def a_leader(tls: Tls | None = None, *, app: Application | None = None) -> AsyncIterator[tuple[Decider, int]]:
+async def a_leader(tls: TlsFiles | None = None, *, app: Application | None = None) -> AsyncIterator[tuple[Decider, int]]:
     decider = Decider()
     with listen("agents", "127.0.0.1", 0) as sock:
         async with anyio.create_task_group() as group:
@@ -89,7 +89,7 @@ async def a_leader(tls: Tls | None = None, *, app: Application | None = None) ->
 
 @asynccontextmanager
 async def a_forwarder(
-    port: int, *, tls: Tls | None = None, leader: tuple[str, str] | None = ("pod-a", "127.0.0.1"), most: int = 8
+    port: int, *, tls: TlsFiles | None = None, leader: tuple[str, str] | None = ("pod-a", "127.0.0.1"), most: int = 8
 ) -> AsyncIterator[AgentForwarder]:
     async def where() -> tuple[str, str] | None:
         return leader
@@ -219,7 +219,7 @@ async def test_no_more_are_forwarded_at_once_than_are_allowed() -> None:
 async def test_over_tls_the_leader_has_to_show_the_certificate_that_the_standby_has(tmp_path: Path) -> None:
     pki = Pki(tmp_path)
     pki.write()
-    tls = Tls(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
+    tls = TlsFiles(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
     async with a_leader(tls) as (decider, port), a_forwarder(port, tls=tls) as forwarder:
         assert (await forwarder.forward(ASKED)).status == 200
         # Another certificate of the same CA: somebody else's.
@@ -232,7 +232,7 @@ async def test_over_tls_the_leader_has_to_show_the_certificate_that_the_standby_
 async def test_a_renewed_certificate_is_read_once_the_leader_shows_it(tmp_path: Path) -> None:
     pki = Pki(tmp_path)
     pki.write()
-    tls = Tls(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
+    tls = TlsFiles(cert_file=pki.tls().cert_file, key_file=pki.tls().key_file, client_ca_file=None)
     async with a_forwarder(0, tls=tls) as forwarder:
         pki.write()
         async with a_leader(tls) as (_, port):

@@ -53,12 +53,12 @@ class InvalidBody(Exception):
         self.has_metrics = has_metrics
 
 
-class _Resources(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _WireResources(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     vCPUs: int | str | float
     mem: int | str | float
 
 
-class _Pod(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+class _WirePod(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     namespace: str
     name: str
 
@@ -71,10 +71,10 @@ class _Metrics(msgspec.Struct, gc=False, forbid_unknown_fields=True):
 
 class _Request(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     protoVersion: int
-    pod: _Pod
-    resources: _Resources
-    computeUnit: _Resources | None = None
-    lastPermit: _Resources | None = None
+    pod: _WirePod
+    resources: _WireResources
+    computeUnit: _WireResources | None = None
+    lastPermit: _WireResources | None = None
     metrics: _Metrics | None = None
 
 
@@ -112,7 +112,7 @@ def _read_quickly(body: bytes) -> PermitAsk:
     )
 
 
-def _amounts(wire: _Resources) -> Amounts:
+def _amounts(wire: _WireResources) -> Amounts:
     return _amounts_in(wire.vCPUs, wire.mem)
 
 

@@ -75,7 +75,7 @@ class _AgentAsk(NamedTuple):
         return _Outcome(answer, self.ask.version, self.ask.load is not None, node)
 
 
-class Agents:
+class AgentsApp:
     """The application of the agents listener. Without an `authenticator` every caller is accepted."""
 
     def __init__(

@@ -30,7 +30,7 @@ _READ_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tls:
+class TlsFiles:
     """The TLS files of a listener, as paths of PEM files.
 
     With `client_ca_file` callers must (or may, see `client_certificate`) present a certificate that this CA signed.
@@ -55,7 +55,9 @@ class Certificates:
     :raises ListenError: a file is missing or invalid.
     """
 
-    def __init__(self, listener: str, files: Tls, *, unix_seconds: Callable[[], float], interval_seconds: float = 5.0) -> None:
+    def __init__(
+        self, listener: str, files: TlsFiles, *, unix_seconds: Callable[[], float], interval_seconds: float = 5.0
+    ) -> None:
         self.listener: Final = listener
         self._files = files
         self._unix_seconds = unix_seconds
@@ -134,7 +136,7 @@ def _content(paths: tuple[str, ...]) -> bytes:
     return found.digest()
 
 
-def _context(listener: str, files: Tls) -> ssl.SSLContext:
+def _context(listener: str, files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     at = f"listeners.{listener}.tls"
     try:

@@ -88,7 +88,7 @@ _MAX_BODY_BYTES: Final = 64 << 20
 _Found = bytes | Awaitable[bytes]
 
 
-class Extender:
+class ExtenderApp:
     """The application of the extender listener."""
 
     def __init__(

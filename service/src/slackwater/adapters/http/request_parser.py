@@ -136,7 +136,7 @@ _MOST_BYTES: Final = 2048
 _MOST_DIGITS: Final = 12
 
 
-class _Head(NamedTuple):
+class _KnownHead(NamedTuple):
     """A parsed head: its bytes before and after the digits of its Content-Length, and its request without the body."""
 
     before: bytes
@@ -148,7 +148,7 @@ class RepeatedHeads:
     """The heads that one connection has sent, by their first lines."""
 
     def __init__(self) -> None:
-        self._heads: dict[bytes, _Head] = {}
+        self._heads: dict[bytes, _KnownHead] = {}
 
     def learn(self, data: bytes, request: Request) -> None:
         """Keeps the head of `data`, from which the parser has read `request` last. Does nothing if `data` is not exactly this
@@ -164,7 +164,7 @@ class RepeatedHeads:
         start, stop = lengths[0].span(1)
         line = _first_line(head)
         if line in self._heads or len(self._heads) < _MOST_HEADS:
-            self._heads[line] = _Head(head[:start], head[stop:], request._replace(body=b""))
+            self._heads[line] = _KnownHead(head[:start], head[stop:], request._replace(body=b""))
 
     def request_in(self, data: bytes) -> Request | None:
         """Returns the request that `data` is, if it is exactly one with a known head."""

@@ -28,7 +28,7 @@ from yarl import URL
 from slackwater.adapters.http.agent_messages import wait_seconds
 from slackwater.adapters.http.agents import NOT_POST
 from slackwater.adapters.http.application import RETRY_SOON, TEXT, Answer, Application, Request
-from slackwater.adapters.http.certificates import Tls
+from slackwater.adapters.http.certificates import TlsFiles
 
 #: The header with the name of the replica that forwarded the request.
 FORWARDED_BY: Final = "x-slackwater-forwarded-by"
@@ -70,7 +70,7 @@ class AgentForwarder:
         *,
         replica: str,
         port: int,
-        tls: Tls | None,
+        tls: TlsFiles | None,
         limits: ForwardLimits,
     ) -> None:
         """Reads the shared certificate if `tls` is set.
@@ -152,7 +152,7 @@ def _no_leader(text: str) -> Answer:
 
 @asynccontextmanager
 async def open_forwarder(
-    where: WhereLeader, *, replica: str, port: int, tls: Tls | None, limits: ForwardLimits
+    where: WhereLeader, *, replica: str, port: int, tls: TlsFiles | None, limits: ForwardLimits
 ) -> AsyncIterator[AgentForwarder]:
     """Opens an HTTP client session and yields a forwarder. `tls` are the files of the agents listener, None without TLS.
 
@@ -166,7 +166,7 @@ async def open_forwarder(
         yield AgentForwarder(http, where, replica=replica, port=port, tls=tls, limits=limits)
 
 
-def _same_certificate(tls: Tls) -> ssl.SSLContext:
+def _same_certificate(tls: TlsFiles) -> ssl.SSLContext:
     """Creates a TLS context that trusts only the listener's own certificate.
 
     Host names are not checked, since Pods are called by IP address.

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
@@ -20,7 +20,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 import uvicorn
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 
 from slackwater.adapters.http import bounded_http
 from slackwater.adapters.http.application import Application, ConnectionLimiter, ConnectionSlot, Enter
@@ -126,28 +126,11 @@ def listen(name: str, host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that accepts on a duplicate of `sock`, which stays open.
+    """A uvicorn server whose caller accepts the connections. `accept` gets what makes the protocol of one connection."""
 
-    So a later server accepts from the same queue, and no caller is refused in between. With `certificates` a `TlsAcceptor` in
-    `group` accepts the connections.
-    """
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        *,
-        sock: socket.socket,
-        connection_limiter: ConnectionLimiter,
-        certificates: Certificates | None,
-        group: TaskGroup,
-        on_started: Callable[[], None],
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, accept: Callable[[MakeConnection], Awaitable[list[asyncio.Server]]]) -> None:
         super().__init__(config)
-        self._sock = sock
-        self._connection_limiter = connection_limiter
-        self._certificates = certificates
-        self._group = group
-        self._on_started = on_started
+        self._accept = accept
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -157,16 +140,8 @@ class _Server(uvicorn.Server):
         await self.lifespan.startup()
         protocol = cast("Callable[..., asyncio.Protocol]", self.config.http_protocol_class)
         make = partial(protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        certificates = self._certificates
-        if certificates is None:
-            loop, here = asyncio.get_running_loop(), partial(make, enter=self._connection_limiter.enter)
-            self.servers = [await loop.create_server(here, sock=self._sock.dup(), backlog=_BACKLOG)]
-        else:
-            self.servers = []
-            acceptor = TlsAcceptor(self._sock, certificates, self._connection_limiter, make)
-            self._group.start_soon(acceptor.run, name=f"TLS of {certificates.listener}")
+        self.servers = await self._accept(make)
         self.started = True
-        self._on_started()
 
 
 async def serve_app(
@@ -183,12 +158,7 @@ async def serve_app(
     """
     config = _config(app, BoundedProtocol, _APP_KEEP_ALIVE_SECONDS)
     await _serve(
-        config,
-        sock,
-        certificates,
-        connection_limiter=ConnectionLimiter(bounded_http.MAX_CONNECTIONS),
-        task_status=task_status,
-        on_stop=on_stop,
+        config, sock, certificates, ConnectionLimiter(bounded_http.MAX_CONNECTIONS), task_status=task_status, on_stop=on_stop
     )
 
 
@@ -202,7 +172,7 @@ async def serve_direct(
 ) -> None:
     """Serves an `application.Application` until cancelled. Connections above `max_connections` get 503 and are closed."""
     config = _config(cast("Any", app), DirectProtocol, _KEEP_ALIVE_SECONDS)
-    await _serve(config, sock, certificates, connection_limiter=ConnectionLimiter(max_connections), task_status=task_status)
+    await _serve(config, sock, certificates, ConnectionLimiter(max_connections), task_status=task_status)
 
 
 def _config(app: Callable[..., Any], protocol: type[asyncio.Protocol], keep_alive_seconds: int) -> uvicorn.Config:
@@ -226,20 +196,27 @@ async def _serve(
     config: uvicorn.Config,
     sock: socket.socket,
     certificates: Certificates | None,
-    *,
     connection_limiter: ConnectionLimiter,
+    *,
     task_status: TaskStatus[None],
     on_stop: Callable[[], None] = lambda: None,
 ) -> None:
+    """Accepts on a duplicate of `sock`, which stays open. So a later server accepts from the same queue, and no caller is
+    refused in between."""
     async with anyio.create_task_group() as group:
-        server = _Server(
-            config,
-            sock=sock,
-            connection_limiter=connection_limiter,
-            certificates=certificates,
-            group=group,
-            on_started=task_status.started,
-        )
+
+        async def accept(make: MakeConnection) -> list[asyncio.Server]:
+            servers = []
+            if certificates is None:
+                here = partial(make, enter=connection_limiter.enter)
+                servers = [await asyncio.get_running_loop().create_server(here, sock=sock.dup(), backlog=_BACKLOG)]
+            else:
+                acceptor = TlsAcceptor(sock, certificates, connection_limiter, make)
+                group.start_soon(acceptor.run, name=f"TLS of {certificates.listener}")
+            task_status.started()
+            return servers
+
+        server = _Server(config, accept)
         group.start_soon(_until_stopped, server)
         if certificates is not None:
             group.start_soon(certificates.watch, name=f"certificates of {certificates.listener}")

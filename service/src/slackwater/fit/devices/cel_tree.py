@@ -122,7 +122,12 @@ class _Rewriter:
             domains, name = arguments
             found = self._let(name, lambda name: self._or_empty(self._call("_[_]", domains, name), domains, name))
             return found if function == "_[_]" else self._call("optional.of", found)
-        if not self._strict or not arguments or not self._may_be_ours(arguments[0]):
+        if not self._strict or not arguments:
+            return same
+        # Only a value whose type is bytes or unknown may be a quantity or a version.
+        node = next((value for tag, value in _fields(arguments[0]) if tag >> 3 == _ID), 0)
+        kind = self._types.get(node) if isinstance(node, int) else None
+        if kind is not None and kind != _PRIMITIVE_BYTES and kind[0] >> 3 != _DYN:
             return same
         if function in _COMPARED:
             left, right = arguments
@@ -164,12 +169,6 @@ class _Rewriter:
             (_RESULT, use(variable)),
         )
         return self._new(_COMPREHENSION, [(_tag(field, _BYTES), part) for field, part in parts])
-
-    def _may_be_ours(self, data: bytes) -> bool:
-        """Whether a value may be a quantity or a version: its type is bytes or unknown."""
-        node = next((value for tag, value in _fields(data) if tag >> 3 == _ID), 0)
-        kind = self._types.get(node) if isinstance(node, int) else None
-        return kind is None or kind == _PRIMITIVE_BYTES or kind[0] >> 3 == _DYN
 
     def _or_empty(self, found: bytes, domains: bytes, name: bytes) -> bytes:
         return self._call("_?_:_", self._call("@in", name, domains), found, self._new(_STRUCT, []))

@@ -65,14 +65,10 @@ def pools_of(table: DeviceTable, facts: NodeFacts, row: Row) -> NodePools:
     node = facts.nodes[row]
     kept: dict[str, tuple[Node, NodePools]] = table.kept.setdefault("pools", {})
     known = kept.get(node.name)
-    if known is None or not (known[0] is node or _selected_alike(known[0], node)):
+    # Most updates of nodes are only heartbeats: labels and slices alone decide.
+    if known is None or not (known[0] is node or (known[0].labels == node.labels and known[0].slices == node.slices)):
         known = kept[node.name] = (node, _gather(table, node, _reaches(facts, row), facts.kubernetes))
     return known[1]
-
-
-def _selected_alike(before: Node, node: Node) -> bool:
-    """Whether two versions of a node can use the same devices: most updates of nodes are only heartbeats."""
-    return before.labels == node.labels and before.slices == node.slices
 
 
 def _reaches(facts: NodeFacts, row: Row) -> Reaches:
@@ -90,7 +86,9 @@ def _reaches(facts: NodeFacts, row: Row) -> Reaches:
 
 def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: KubernetesVersion) -> NodePools:
     found: dict[PoolId, list[ResourceSlice]] = {}
-    own_counters = kubernetes.follows(Rule.COUNTERS_OF_THE_NODE) and not _allocates_by_the_stable_code(kubernetes)
+    # The older of kube-scheduler's allocators, which it takes without these two features, lacks the rule.
+    newer = kubernetes.follows(Rule.CONSUMABLE_CAPACITY) or kubernetes.follows(Rule.BINDING_CONDITIONS)
+    own_counters = newer and kubernetes.follows(Rule.COUNTERS_OF_THE_NODE)
     for one in (*table.local.get(node.name, ()), *table.shared):
         if _concerns(one, reaches) or (one.counters and not own_counters):
             _add(found, one)
@@ -102,11 +100,6 @@ def _gather(table: DeviceTable, node: Node, reaches: Reaches, kubernetes: Kubern
         pools.extend(_planned(node, table.rule_taints))
     pools.sort(key=lambda pool: (pool.binding, pool.id))
     return NodePools(tuple(pools))
-
-
-def _allocates_by_the_stable_code(kubernetes: KubernetesVersion) -> bool:
-    """Whether kube-scheduler takes the older of its allocators, which lacks these two features."""
-    return not (kubernetes.follows(Rule.CONSUMABLE_CAPACITY) or kubernetes.follows(Rule.BINDING_CONDITIONS))
 
 
 def _planned(node: Node, rule_taints: RuleTaints) -> Iterable[Pool]:

@@ -281,7 +281,8 @@ class _Search:
             return False
         if not ask.admin and (self._usage.alone[at] or self._alone[at] > 0):
             return False
-        draws = bool(device.consumes) and not (device.shareable and self._is_shared(at))
+        shared = self._usage.consumed[at] is not None or self._sharers.get(at, 0) > 0
+        draws = bool(device.consumes) and not (device.shareable and shared)
         if draws and not self._draw(device.pool, device.consumes):
             return False
         allowed = ask.tolerated[at]
@@ -319,9 +320,6 @@ class _Search:
         self._unconstrain(pick, request, ask)
         if self._drawn.pop():
             self._return(device.pool, device.consumes)
-
-    def _is_shared(self, at: int) -> bool:
-        return self._usage.consumed[at] is not None or self._sharers.get(at, 0) > 0
 
     def _share(self, at: int, consumes: Consumption, count: int) -> None:
         self._sharers[at] = self._sharers.get(at, 0) + count

@@ -119,7 +119,7 @@ def claims_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[ResourceCl
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _DevicesAsked:
     """What a pod's claims ask of a node: `specs` to allocate there, for each allocated claim the nodes that can use its devices
     (None: every node), and requests of extended resources. `failed`: the binding of an allocated device has failed."""
 
@@ -129,14 +129,14 @@ class _Asked:
     extended: tuple[ContainerDevices, ...]
 
 
-def dynamic_resources_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | None:
+def dynamic_resources_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _DevicesAsked | None:
     """What the predicate reads of a pod of the group, as the key of cached verdicts; None if the pod needs no devices."""
     asks = kind.asks
     if not (asks.resource_claims or asks.container_devices) or not needs_devices(snapshot, kind):
         return None
     claims = claims_of(snapshot, kind)
     extended = backed_resources(snapshot.devices, kind.asks.container_devices)
-    return _Asked(
+    return _DevicesAsked(
         specs=_specs(snapshot, claims),
         allocated=tuple(claim.allocation.terms for claim in claims if claim.allocation is not None),
         failed=any(claim.failed for claim in claims),

@@ -105,20 +105,20 @@ class _Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ClaimsAsked:
     """What a pod's claims need of a node. In `bound`, None stands for a volume that does not exist."""
 
     bound: tuple[_Reached | None, ...]
     waiting: tuple[_Wanted, ...]
 
 
-def binding_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _Asked | None:
+def binding_part(snapshot: ClusterSnapshot, kind: NumberedGroup) -> _ClaimsAsked | None:
     """What the predicate reads of a pod of the group, as the key of cached verdicts: equal parts have equal verdicts on every
     row. None for pods without claims."""
     if not kind.asks.claims:
         return None
     bound, waiting = _split(snapshot, kind)
-    return _Asked(
+    return _ClaimsAsked(
         tuple(_reached(snapshot, claim.volume) for claim in bound), tuple(_wanted(snapshot, claim) for claim in waiting)
     )
 
@@ -247,14 +247,10 @@ def _rows_reaching(snapshot: ClusterSnapshot, reached: _Reached, rows: Rows) -> 
     found = selected_rows(snapshot.facts, reached.by, rows)
     if not reached.plugin:
         return found
-    handed_over = np.array([_has_handed_over(snapshot, row, reached.plugin) for row in rows.tolist()], np.bool_)
+    # Nodes that have migrated the in-tree plug-in to CSI.
+    csi_nodes = (snapshot.volumes.csi_node(snapshot.facts.nodes[row]) for row in rows.tolist())
+    handed_over = np.array([node is not None and reached.plugin in node.migrated for node in csi_nodes], np.bool_)
     return np.where(handed_over, selected_rows(snapshot.facts, reached.migrated, rows), found)
-
-
-def _has_handed_over(snapshot: ClusterSnapshot, row: int, plugin: str) -> bool:
-    """Whether the node has migrated the in-tree plug-in to CSI."""
-    csi_node = snapshot.volumes.csi_node(snapshot.facts.nodes[row])
-    return csi_node is not None and plugin in csi_node.migrated
 
 
 def _judge_waiting(snapshot: ClusterSnapshot, waiting: list[Claim], rows: Rows, choices: Sequence["VolumeChoice"]) -> Codes:
@@ -338,7 +334,7 @@ class _Chooser:
         undecided = np.ones(len(self._rows), np.bool_)
         for volume in self._snapshot.volumes.reserved_for(claim):
             number = self._number(volume)
-            here = undecided & ~self._is_taken(number)
+            here = undecided & ~np.any([earlier == number for earlier in self._taken], axis=0)
             numbers[here & selected_rows(self._snapshot.facts, alternatives(volume.node_terms), self._rows)] = number
             undecided &= ~here
         if undecided.any() and self._available.suit(claim):
@@ -354,12 +350,6 @@ class _Chooser:
             number = self._reserved.setdefault(volume.name, len(self._available.volumes) + 1 + len(self._reserved))
         self._volumes[number] = volume
         return number
-
-    def _is_taken(self, number: int) -> Mask:
-        taken = np.zeros(len(self._rows), np.bool_)
-        for earlier in self._taken:
-            taken |= earlier == number
-        return taken
 
 
 #: Points of utilization (0..100, rising) and score (0..10).

@@ -18,7 +18,7 @@ from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.reasons import Reason
-from slackwater.model.storage import Claim, Volume
+from slackwater.model.storage import Claim
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 from slackwater.snapshot.node_facts import ABSENT
@@ -191,16 +191,11 @@ def _zones_of(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Iterator[tuple[
     """(label, allowed zones) for each zone label of the pod's bound volumes."""
     for claim in _claims(snapshot, kind):
         volume = snapshot.volumes.volume(claim.volume)
-        if volume is not None:
-            yield from _zones(volume)
-
-
-def _zones(volume: Volume) -> Iterator[tuple[str, frozenset[str]]]:
-    for key in _PRESENT_NAME:
-        if key in volume.labels:
-            zones = [zone.strip() for zone in volume.labels[key].split(_BETWEEN_ZONES)]
-            if all(zones):
-                yield key, frozenset(zones)
+        for key in _PRESENT_NAME if volume is not None else ():
+            if volume is not None and key in volume.labels:
+                zones = [zone.strip() for zone in volume.labels[key].split(_BETWEEN_ZONES)]
+                if all(zones):
+                    yield key, frozenset(zones)
 
 
 def _claims(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[Claim]:

@@ -24,7 +24,7 @@ _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class HealthProblem:
     """One problem. `code` identifies it from look to look. `since` is the Unix time when it began, 0 if the state does not show
     that. `view` is the address within the dashboard that shows it."""
 
@@ -50,7 +50,7 @@ class Since:
     def __init__(self) -> None:
         self._first: dict[str, int] = {}
 
-    def of(self, found: Iterable[Problem], wall: UnixTime) -> list[Problem]:
+    def of(self, found: Iterable[HealthProblem], wall: UnixTime) -> list[HealthProblem]:
         """Adds to each problem when it began. Returns the problems sorted: grave ones first, then the oldest first."""
         now = {problem.code: problem for problem in found}
         self._first = {code: self._first.get(code, problem.since or int(wall)) for code, problem in now.items()}
@@ -66,7 +66,7 @@ def problems(
     loop: Mapping[str, Any] | None,
     now: Instant,
     wall: UnixTime,
-) -> Iterator[Problem]:
+) -> Iterator[HealthProblem]:
     """All present problems, unsorted. `status` is the JSON value of `/statusz`, `loop` that of the autoscaler's last loop
     (None: there is none)."""
     yield from _of_service(status)
@@ -78,48 +78,48 @@ def problems(
     if waiting.total and wall - waiting.oldest_at >= PENDING_SECONDS:
         text = f"{count_text(waiting.total, 'pod')} without a node, the oldest for more than a minute"
         todo = "Open the pending pods: each group shows what would help."
-        yield Problem(code="pending", grave=False, text=text, todo=todo, view="pending", since=int(waiting.oldest_at))
+        yield HealthProblem(code="pending", grave=False, text=text, todo=todo, view="pending", since=int(waiting.oldest_at))
 
 
-def _of_service(status: Mapping[str, Any]) -> Iterator[Problem]:
+def _of_service(status: Mapping[str, Any]) -> Iterator[HealthProblem]:
     sources = status.get("eventSources", {}).items()
     silent = sorted(name for name, source in sources if not source["alive"] and not source["absent"])
     if silent:
         text = f"The API server sends nothing about {first_few(silent, _MOST_NAMED)}"
         todo = "What is shown may be outdated. Look whether the API server answers, and at the service's log."
-        yield Problem(code="silent", grave=True, text=text, todo=todo, view="overview")
+        yield HealthProblem(code="silent", grave=True, text=text, todo=todo, view="overview")
     if status.get("settingsProblem"):
         text = f"The changed configuration is not in force: {status['settingsProblem']}"
         todo = "Check the file with `slackwater config check`."
-        yield Problem(code="settings", grave=False, text=text, todo=todo, view="overview")
+        yield HealthProblem(code="settings", grave=False, text=text, todo=todo, view="overview")
     for name, certificate in status.get("certificates", {}).items():
         if certificate["problem"]:
             text = f"The new certificate of listener {name} is not in use: {certificate['problem']}"
-            yield Problem(
+            yield HealthProblem(
                 code=f"certificate {name}", grave=True, text=text, todo="Replace the files of the listener.", view="overview"
             )
     if paused := status.get("paused"):
         text = f"A person has paused {first_few(sorted(paused), _MOST_NAMED)}"
-        yield Problem(code="paused", grave=False, text=text, todo="`slackwater resume` ends the pause.", view="overview")
+        yield HealthProblem(code="paused", grave=False, text=text, todo="`slackwater resume` ends the pause.", view="overview")
 
 
-def _of_nodes(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[Problem]:
+def _of_nodes(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[HealthProblem]:
     doubted = list(state_machine.state.quarantine.items())
     if doubted:
         names = sorted(str(name) for name, _ in doubted)
         since = int(wall - (now - min(entry.since for _, entry in doubted)))
         text = f"{count_text(len(names), 'node')} in quarantine, where nothing new is placed: {first_few(names, _MOST_NAMED)}"
         todo = "The next audit clears a node whose sums are in order; open the node for what was found."
-        yield Problem(code="quarantine", grave=True, text=text, todo=todo, view="nodes?show=quarantined", since=since)
+        yield HealthProblem(code="quarantine", grave=True, text=text, todo=todo, view="nodes?show=quarantined", since=since)
     columns = state_machine.state.ledger.columns
     over = int((columns.reserved > columns.total).any(axis=0).sum())
     if over:
         text = f"{count_text(over, 'node')} with more reserved than it has"
         todo = "Pods bound by others, or a node that shrank. Move pods away from it."
-        yield Problem(code="over", grave=True, text=text, todo=todo, view="nodes?show=over")
+        yield HealthProblem(code="over", grave=True, text=text, todo=todo, view="nodes?show=over")
 
 
-def _of_drains(drains: Iterable[Drain], now: Instant, wall: UnixTime) -> Iterator[Problem]:
+def _of_drains(drains: Iterable[Drain], now: Instant, wall: UnixTime) -> Iterator[HealthProblem]:
     for drain in drains:
         late = [
             eviction
@@ -135,37 +135,39 @@ def _of_drains(drains: Iterable[Drain], now: Instant, wall: UnixTime) -> Iterato
                 todo = "The pod fits on no other node now; the drain is rolled back soon if that stays so."
             since = int(wall - (now - first.first_at))
             view = f"why/node/{drain.order.node}"
-            yield Problem(code=f"drain {drain.order.node}", grave=False, text=text, todo=todo, view=view, since=since)
+            yield HealthProblem(code=f"drain {drain.order.node}", grave=False, text=text, todo=todo, view=view, since=since)
 
 
-def _of_preemptions(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[Problem]:
+def _of_preemptions(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[HealthProblem]:
     for found in (each for _, each in state_machine.preemptions.items()):
         if found.waiting and now - found.since >= 2 * LATE_AFTER_SECONDS:
             text = f"Pod {found.pod.key} still waits for its victims to leave {found.node}"
             todo = "Look at the victims' finalizers and grace periods."
             since = int(wall - (now - found.since))
-            yield Problem(
+            yield HealthProblem(
                 code=f"preemption {found.pod.key}", grave=False, text=text, todo=todo, view="preemptions", since=since
             )
 
 
-def _of_loop(loop: Mapping[str, Any]) -> Iterator[Problem]:
+def _of_loop(loop: Mapping[str, Any]) -> Iterator[HealthProblem]:
     if not loop["healthy"]:
         text = "So many nodes are unready that none is removed"
         todo = "Look for an outage of the network or of a zone."
-        yield Problem(code="unready", grave=True, text=text, todo=todo, view="nodes?show=not-ready")
+        yield HealthProblem(code="unready", grave=True, text=text, todo=todo, view="nodes?show=not-ready")
     for number, text in enumerate(loop["problems"][:_MOST_NAMED]):
-        yield Problem(code=f"loop {number}", grave=True, text=f"Autoscaler: {text}", todo="See the node groups.", view="groups")
+        yield HealthProblem(
+            code=f"loop {number}", grave=True, text=f"Autoscaler: {text}", todo="See the node groups.", view="groups"
+        )
     for group in loop["groups"]:
         name, backoff = group["name"], group["backoff"]
         if backoff is not None:
             text = f"Node group {name} could not grow: {backoff['message'] or backoff['code']}"
             todo = "It is tried again after a pause; other groups are used meanwhile."
-            yield Problem(code=f"backoff {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
+            yield HealthProblem(code=f"backoff {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
         # A higher maximum is advised only if the plan found that a new node of the group would take the pods.
         if group["limitedPods"] and group["target"] >= group["maxSize"]:
             waiting = count_text(group["limitedPods"], "pod")
             most = count_text(group["maxSize"], "node")
             text = f"Node group {name} is at its limit of {most}, and one more would take {waiting}"
             todo = f"Raise maxSize of {name}, or look at the pending pods."
-            yield Problem(code=f"limit {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")
+            yield HealthProblem(code=f"limit {name}", grave=False, text=text, todo=todo, view=f"why/group/{name}")

@@ -15,7 +15,7 @@ import anyio.lowlevel
 
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of
-from slackwater.runtime.dashboard.health import Problem, Since, Waiting, problems
+from slackwater.runtime.dashboard.health import HealthProblem, Since, Waiting, problems
 from slackwater.runtime.dashboard.pending import waits, without_numbers
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import KINDS, DecisionLog
@@ -64,7 +64,7 @@ class DashboardObserver:
     ) -> None:
         self.decision_log = decision_log
         self.series = Series(KINDS)
-        self.problems: list[Problem] = []
+        self.problems: list[HealthProblem] = []
         self._state_machine = state_machine
         self._about = about
         self._clock = clock

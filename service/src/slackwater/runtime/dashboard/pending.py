@@ -26,7 +26,7 @@ _LAST_PART: Final = re.compile(r"[-.](?:\d+|[a-z0-9]{5})$")
 
 
 @dataclass(slots=True)
-class _Group:
+class _PendingGroup:
     first: Pod
     oldest_at: UnixTime
     names: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class PendingGroups:
     """Groups pending pods. A caller with many pods may add them in slices, and let other tasks run in between."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[Any, ...], _Group] = {}
+        self._groups: dict[tuple[Any, ...], _PendingGroup] = {}
         self._reasons: dict[str | None, str] = {}
         self._total = 0
 
@@ -53,7 +53,7 @@ class PendingGroups:
             at = created_at_of(pod.created_at)
             group = self._groups.get(key)
             if group is None:
-                group = self._groups[key] = _Group(pod, at)
+                group = self._groups[key] = _PendingGroup(pod, at)
             elif (at, pod.key) < (group.oldest_at, group.first.key):
                 group.first, group.oldest_at = pod, at
             group.count += 1
@@ -65,7 +65,7 @@ class PendingGroups:
         reason = self._reasons.get(message)
         if reason is None:
             reason = self._reasons[message] = without_numbers(message)
-        owner = pod.eviction_facts.owner or _stem(pod.key.name)
+        owner = pod.eviction_facts.owner or _LAST_PART.sub("", pod.key.name)
         return (pod.key.namespace, owner, pod.priority, pod.kind.scheduler_name, pod.need, pod.gates, reason)
 
     def section(self) -> dict[str, Any]:
@@ -79,11 +79,7 @@ def without_numbers(message: str | None) -> str:
     return "" if message is None else _DIGITS.sub("#", message)
 
 
-def _stem(name: str) -> str:
-    return _LAST_PART.sub("", name)
-
-
-def _entry(group: _Group) -> dict[str, Any]:
+def _entry(group: _PendingGroup) -> dict[str, Any]:
     pod = group.first
     owner = pod.eviction_facts.owner
     return {

@@ -8,6 +8,7 @@ pods (`pending`), node groups (the autoscaler's loop provides them), HTTP.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
@@ -223,7 +224,8 @@ def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> Da
         (row for row, node in enumerate(state_machine.state.nodes.by_row) if node is not None), np.intp, len(nodes)
     )
     same = before is not None and before.version == version
-    if same and before is not None and _unchanged(before.nodes, nodes):
+    # A changed node is a new Python object, so identity is enough.
+    if same and before is not None and len(before.nodes) == len(nodes) and all(map(is_, before.nodes, nodes)):
         names, groups, group = before.names, before.groups, before.group
         flags = before.numbers[-1] & ~QUARANTINED
     else:
@@ -239,15 +241,6 @@ def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> Da
     pods = np.array([state_machine.state.reservations.count_on(name) for name in names], np.int64)
     numbers = np.vstack([*amounts, pods, flags]) if nodes else np.zeros((len(LINES), 0), np.int64)
     return DashboardNodes(version=version, nodes=nodes, names=names, groups=groups, group=group, numbers=numbers)
-
-
-def _unchanged(before: Sequence[Node], now: Sequence[Node]) -> bool:
-    """Are the node objects of both lists the same? A changed node is a new Python object, so identity is enough."""
-    return len(before) == len(now) and all(map(_is, before, now))
-
-
-def _is(one: Node, other: Node) -> bool:
-    return one is other
 
 
 def changed(before: DashboardNodes, after: DashboardNodes) -> Rows | None:

@@ -9,7 +9,7 @@
 - `GET /series`: the overview's figures of the last hour and day. `GET /dashboard/story/...`: what happened to one object.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import resources
 from typing import Annotated, Any, Final, Literal
@@ -49,16 +49,10 @@ def add_pages(app: FastAPI) -> None:
     async def dashboard() -> HTMLResponse:
         return HTMLResponse(page, headers=PAGE_HEADERS)
 
-    for name, media, content in _files():
-        _add_file(app, name, media, content)
-
-
-def _files() -> Iterator[tuple[str, str, bytes]]:
-    """Yields name, media type and content of each file except the page itself."""
     for entry in sorted(resources.files(__package__).joinpath("static").iterdir(), key=lambda entry: entry.name):
         media = _MEDIA.get(entry.name.rpartition(".")[2])
         if media is not None:
-            yield entry.name, media, entry.read_bytes()
+            _add_file(app, entry.name, media, entry.read_bytes())
 
 
 def _add_file(app: FastAPI, name: str, media: str, content: bytes) -> None:

@@ -146,19 +146,16 @@ class Frames:
             raw = {name: msgspec.Raw(body) for name, body in last.sections.items()}
             log = self._observer.decision_log
             timeline = {"total": log.number, "entries": log.newest(MOST_DECISIONS)}
-            everything = {"seq": last.seq, "nodes": _all_nodes(last.nodes), **raw, "timeline": timeline}
+            nodes = {
+                "lines": LINES,
+                "names": last.nodes.names,
+                "groups": last.nodes.groups,
+                "group": last.nodes.group,
+                "numbers": last.nodes.numbers.tolist(),
+            }
+            everything = {"seq": last.seq, "nodes": nodes, **raw, "timeline": timeline}
             self._whole = last.seq, _encode(everything)
         return self._whole[1]
-
-
-def _all_nodes(nodes: DashboardNodes) -> dict[str, Any]:
-    return {
-        "lines": LINES,
-        "names": nodes.names,
-        "groups": nodes.groups,
-        "group": nodes.group,
-        "numbers": nodes.numbers.tolist(),
-    }
 
 
 def _changed_nodes(nodes: DashboardNodes, rows: Rows) -> dict[str, Any]:
