@@ -19,8 +19,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.assumed_claims import assume_claims
 from slackwater.fit.binpacking import NOWHERE
-from slackwater.fit.feasible_nodes import feasible
-from slackwater.fit.reason_texts import words
+from slackwater.fit.feasible_nodes import feasible, words
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod

@@ -14,9 +14,8 @@ import numpy as np
 
 from slackwater.explain import node_findings, pod_findings, resource_findings
 from slackwater.explain.findings import Finding, Obstacle, PodQuery, of_reason
-from slackwater.fit.feasible_nodes import feasible, judged_apart, refused
+from slackwater.fit.feasible_nodes import feasible, judged_apart, refused, words
 from slackwater.fit.plugins import Refusal
-from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Row
 from slackwater.model.reasons import Reason, WaitReason

@@ -3,7 +3,9 @@
 The reasons count nodes as kube-scheduler does: each node for the first rule that rejects it. The minimal sets name all
 obstacles on the nearest nodes, those with the fewest obstacles.
 
-For a placed pod it compares the pod's node with the other nodes: which would take the pod, with what score, and why the rest
+    found = placed_instead(explain_input, pod)        # None if the pod's node is unknown
+
+For a placed pod this compares the pod's node with the other nodes: which would take the pod, with what score, and why the rest
 would not. The comparison is made of the present cluster when somebody asks; nothing is remembered of the moment at which the
 pod was placed. A trial removes the pod from its node first, so that the node is scored as it was for the pod.
 """

@@ -28,18 +28,22 @@ from slackwater.fit.plugins.dynamic_resources import DEVICES, dynamic_resources_
 from slackwater.fit.plugins.inter_pod_affinity import POD_AFFINITY
 from slackwater.fit.plugins.node_accounting import LEDGER
 from slackwater.fit.plugins.node_affinity import LEFT_OUT, NODE_AFFINITY, judge_node_affinity
-from slackwater.fit.plugins.node_resources import RESOURCES_FIT
+from slackwater.fit.plugins.node_resources import RESOURCES_FIT, short_resources
 from slackwater.fit.plugins.pod_topology_spread import TOPOLOGY_SPREAD
 from slackwater.fit.plugins.single_facts import (
     NODE_DECLARED_FEATURES,
     NODE_NAME,
     NODE_PORTS,
     NODE_UNSCHEDULABLE,
+    features_text,
     judge_node_unschedulable,
 )
 from slackwater.fit.plugins.taint_toleration import TAINT_TOLERATION, judge_taint_toleration
-from slackwater.fit.plugins.volume_binding import VOLUME_BINDING
-from slackwater.fit.plugins.volume_rules import NODE_VOLUME_LIMITS, VOLUME_RESTRICTIONS, VOLUME_ZONE
+from slackwater.fit.plugins.volume_binding import (
+    VOLUME_BINDING,
+    binding_reasons,
+)
+from slackwater.fit.plugins.volume_rules import NODE_VOLUME_LIMITS, VOLUME_RESTRICTIONS, VOLUME_ZONE, missing_driver_text
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
@@ -241,3 +245,26 @@ def admitting(kind: Kind, facts: NodeFacts) -> Mask:
     for rule in NODE_RULES:
         mask &= rule(facts, kind, rows) == Reason.OK
     return mask
+
+
+def words(snapshot: ClusterSnapshot, kind: KindId, row: Row, reason: Reason, refusal: Refusal | None) -> list[str]:
+    """kube-scheduler's messages for a verdict that the caller already has. `refusal` is that of the pod itself, or None."""
+    if refusal is not None:
+        return [refusal.text]
+    numbered = snapshot.of(kind)
+    match reason:
+        case Reason.OK:
+            found: list[str] = []
+        case Reason.RESOURCES_SHORT | Reason.RESOURCES_ABOVE_NODE:
+            found = short_resources(snapshot, numbered, row)
+        case Reason.VOLUME_NODE_CONFLICT | Reason.VOLUME_BIND_CONFLICT | Reason.STORAGE_SHORT | Reason.VOLUME_NOT_FOUND:
+            found = binding_reasons(snapshot, numbered, row)
+        case Reason.CSI_DRIVER_MISSING:
+            found = [missing_driver_text(snapshot, numbered, row)]
+        case Reason.NODE_FEATURES:
+            found = [features_text(snapshot, numbered, row)]
+        case Reason.DEVICES_NOT_MODELLED:
+            found = dynamic_resources_reasons(snapshot, numbered, row, reason)
+        case _:
+            found = [reason.text]
+    return found

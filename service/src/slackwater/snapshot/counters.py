@@ -22,7 +22,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.selectors import selects
 from slackwater.snapshot.counted_pods import Namespaces, PodsMatching, Role, TermCarriers, carried, label_pairs
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
-from slackwater.snapshot.value_column import grown
+from slackwater.snapshot.node_facts import grown
 
 #: The most columns that are kept: 40 kB each at 5,000 nodes.
 _MOST_COLUMNS: Final = 1_024

@@ -19,8 +19,7 @@ import numpy as np
 from slackwater.model.columns import Int64
 from slackwater.model.objects import Labels
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind, PodConstraints
-from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts
-from slackwater.snapshot.value_column import grown
+from slackwater.snapshot.node_facts import CPU, MEMORY, PODS, NodeFacts, grown
 
 #: The number of an equivalence group in one snapshot; it means nothing in another snapshot.
 KindId = NewType("KindId", int)

@@ -14,9 +14,8 @@ from slackwater.model.columns import Mask
 from slackwater.model.ids import NodeName
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater.model.selectors import Requirement, whole_number
-from slackwater.snapshot.node_facts import ABSENT, NodeFacts
+from slackwater.snapshot.node_facts import ABSENT, LabelColumn, NodeFacts
 from slackwater.snapshot.row_journal import Selection
-from slackwater.snapshot.value_column import LabelColumn
 
 #: The only node field that a term may select by.
 NAME_FIELD: Final = "metadata.name"

@@ -78,7 +78,8 @@ class SnapshotReplica:
         self.profiles: Profiles = NO_PROFILES
         self.spread_sources = NO_SPREAD_SOURCES
         self.devices = NO_DEVICES
-        self._nodes: dict[NodeName, Node] = {}
+        #: The nodes that exist.
+        self.nodes: dict[NodeName, Node] = {}
         #: Pods that count on a node, by the node's name, whether the node exists or not.
         self._pods_on_node: dict[NodeName, dict[PodUid, RunningPod]] = {}
         self._place: dict[PodUid, NodeName] = {}
@@ -117,7 +118,7 @@ class SnapshotReplica:
                 return
             expendable = [
                 (running_pod.kind, self.row_of(name))
-                for name in self._nodes
+                for name in self.nodes
                 for running_pod in self._pods_on_node.get(name, {}).values()
                 if running_pod.pod.expendable(priority)
             ]
@@ -128,11 +129,6 @@ class SnapshotReplica:
         """The lowest priority of the pods that have a node, among priorities of `at_least` or higher; None if there are no such
         pods."""
         return min((found for found, pods in self._priorities.items() if pods and found >= at_least), default=None)
-
-    @property
-    def nodes(self) -> Mapping[NodeName, Node]:
-        """The nodes that exist."""
-        return self._nodes
 
     def row_of(self, name: NodeName) -> Row:
         """The row of a node that exists."""
@@ -165,7 +161,8 @@ class SnapshotReplica:
         self.kubernetes, self.profiles = rules
         changed = {uid: pod for uid, pod, _ in changes.pods}
         pods = self._spread_by_default(changed, everywhere=new_rules or changes.spread_sources is not None)
-        rebuild = changes.namespaces is not None or self._is_large_change(len(pods), len(nodes)) or new_rules
+        large = len(pods) + len(nodes) > max(_FEW, (len(self._place) + len(self.pending)) * _REBUILD_SHARE)
+        rebuild = changes.namespaces is not None or new_rules or large or self.is_stale
         self.namespaces = self.namespaces if changes.namespaces is None else changes.namespaces
         if not rebuild:
             try:
@@ -223,22 +220,18 @@ class SnapshotReplica:
             self._build()
         self.snapshot.forget_answers()
 
-    def _is_large_change(self, n_pods: int, n_nodes: int) -> bool:
-        known = len(self._place) + len(self.pending)
-        return self.is_stale or n_pods + n_nodes > max(_FEW, known * _REBUILD_SHARE)
-
     # --- following --------------------------------------------------------------------------------------------------------
 
     def _follow(self, nodes: Mapping[NodeName, Node | None], pods: Mapping[PodUid, Pod | None]) -> None:
         """Applies changes one by one; None stands for a node or pod that is gone. The pods' equivalence groups are determined
         first: if that raises `UnreadLabel`, nothing has changed yet."""
-        numbers = iter(self._numbers([pod for pod in pods.values() if pod is not None]))
+        numbers = iter(self.snapshot.number([pod for pod in pods.values() if pod is not None]).tolist())
         for name, node in nodes.items():
             if node is None:
                 self._close(name)
             else:
                 self._open(name, node)
-        self._apply_pods((uid, pod, _UNNUMBERED if pod is None else next(numbers)) for uid, pod in pods.items())
+        self._apply_pods((uid, pod, _UNNUMBERED if pod is None else KindId(next(numbers))) for uid, pod in pods.items())
 
     def _apply_pods(self, pods: Iterable[tuple[PodUid, Pod | None, KindId]]) -> None:
         """Puts each pod where it is now, with its equivalence group; None: it is gone."""
@@ -248,18 +241,13 @@ class SnapshotReplica:
                 continue
             if (move := self._leave(uid)) is not None:
                 moves.append(move)
-            if pod is not None and self._enter(pod, kind) and pod.node in self._nodes:
+            if pod is not None and self._enter(pod, kind) and pod.node in self.nodes:
                 moves.append((kind, self.row_of(pod.node), 1))
         if moves:
             self._move(moves)
 
-    def _numbers(self, pods: Sequence[Pod]) -> list[KindId]:
-        if len(pods) <= _HANDFUL:
-            return [self.snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting) for pod in pods]
-        return [KindId(kind) for kind in self.snapshot.number(pods).tolist()]
-
     def _close(self, name: NodeName) -> None:
-        if self._nodes.pop(name, None) is None:
+        if self.nodes.pop(name, None) is None:
             return
         row = self.row_of(name)
         self._move([(running_pod.kind, row, -1) for running_pod in self._pods_on_node.get(name, {}).values()])
@@ -267,7 +255,7 @@ class SnapshotReplica:
         self._free[row] = None
 
     def _open(self, name: NodeName, node: Node) -> None:
-        known, self._nodes[name] = name in self._nodes, node
+        known, self.nodes[name] = name in self.nodes, node
         if known:
             self.snapshot.put_node(self.row_of(name), node)
             return
@@ -293,7 +281,7 @@ class SnapshotReplica:
         self._priorities[running_pod.pod.priority] -= 1
         if not by_uid:
             del self._pods_on_node[node]
-        return (running_pod.kind, self.row_of(node), -1) if node in self._nodes else None
+        return (running_pod.kind, self.row_of(node), -1) if node in self.nodes else None
 
     def _is_as_before(self, pod: Pod) -> bool:
         """`_stays` without the number of the equivalence group, for a pod that shares the objects of its group with its last
@@ -359,15 +347,14 @@ class SnapshotReplica:
                 self._enter(pod, _UNNUMBERED)
         for name, node in nodes.items():
             if node is None:
-                self._nodes.pop(name, None)
+                self.nodes.pop(name, None)
             else:
-                self._nodes[name] = node
+                self.nodes[name] = node
 
     def _build(self) -> None:
-        running_pods = [running_pod.pod for by_uid in self._pods_on_node.values() for running_pod in by_uid.values()]
-        all_pods = [*running_pods, *self.pending.values()]
+        all_pods = [*(running_pod.pod for running_pod in self.bound_pods()), *self.pending.values()]
         self.snapshot = ClusterSnapshot.build(
-            list(self._nodes.values()),
+            list(self.nodes.values()),
             all_pods,
             also=[pod.kind for pod in self._outside_pods],
             namespaces=self.namespaces,

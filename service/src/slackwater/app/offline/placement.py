@@ -15,10 +15,9 @@ from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings
 from slackwater.fit.binpacking import NOWHERE, place_pods
-from slackwater.fit.feasible_nodes import Verdicts, feasible
+from slackwater.fit.feasible_nodes import Verdicts, feasible, words
 from slackwater.fit.node_scores import ScoreProfile, scores
 from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
-from slackwater.fit.reason_texts import words
 from slackwater.model.columns import NodeColumns, Rows
 from slackwater.model.devices import ResourceClaim
 from slackwater.model.ids import Row

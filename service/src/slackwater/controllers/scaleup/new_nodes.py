@@ -25,7 +25,7 @@ from slackwater.fit.plugins.volume_rules import sets_within_limits
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.ids import NodeName
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.value_column import grown
+from slackwater.snapshot.node_facts import grown
 
 
 class NewNodes:

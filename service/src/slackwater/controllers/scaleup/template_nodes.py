@@ -19,14 +19,13 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template, add_n
 from slackwater.controllers.scaleup.inter_pod_constraints import AlikePods, InterPodConstraints, topology_keys
 from slackwater.controllers.scaleup.outcome import GroupRefusal
 from slackwater.fit.failure import concerning
-from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.feasible_nodes import feasible, words
 from slackwater.fit.plugins import Predicate, Refusal
 from slackwater.fit.plugins.dynamic_resources import backed_resources
 from slackwater.fit.plugins.inter_pod_affinity import POD_AFFINITY
 from slackwater.fit.plugins.node_accounting import LEDGER, lacks_request
 from slackwater.fit.plugins.node_resources import RESOURCES_FIT, ignored_lines, lacking_everywhere
 from slackwater.fit.plugins.pod_topology_spread import TOPOLOGY_SPREAD, hard_constraints, rows_with_labels
-from slackwater.fit.reason_texts import words
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.reasons import Reason

@@ -10,9 +10,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from slackwater.fit.devices.board import ALLOCATED_FROM, AskBoard, Board, ClaimBoard, DeviceError, RequestBoard, Usage
+from slackwater.fit.devices.board import (
+    ALLOCATED_FROM,
+    AskBoard,
+    Board,
+    ClaimBoard,
+    DeviceError,
+    RequestBoard,
+    Usage,
+    is_hopeless,
+    may_fail,
+)
 from slackwater.fit.devices.capacity import Consumption
-from slackwater.fit.devices.unsatisfiable import is_hopeless, may_fail
 from slackwater.model.devices import MOST_RESULTS
 from slackwater.model.kubernetes_rules import Rule
 

@@ -1,8 +1,12 @@
-"""Builds the dashboard's sections as JSON values: preemptions, migrations, nominations and drains.
+"""Builds the dashboard's sections as JSON values: preemptions, migrations, nominations and drains; and its matrix of nodes.
+
+    after = take_nodes(state_machine, before)  # reuses the parts of `before` that did not change
+    columns = changed(before, after)           # None if the set of nodes changed: positions then mean other nodes
 
 Each section is `{"total": ..., "entries": [...]}` with at most `MOST` entries, so the size of an answer is bounded. Entries
-contain Unix times, not ages, so an entry that does not change is sent once. Deliberately absent: the nodes (`nodes`), pending
-pods (`pending`), node groups (the autoscaler's loop provides them), HTTP.
+contain Unix times, not ages, so an entry that does not change is sent once. All nodes are one matrix of integers: 5,000 nodes
+take a few milliseconds, whatever the number of pods. Deliberately absent: pending pods (`pending`), node groups (the
+autoscaler's loop provides them), HTTP.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
