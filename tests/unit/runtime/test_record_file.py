@@ -17,14 +17,14 @@ from slackwater.model.events import BindEnded, NodeSeen, PodSeen, Synced, TimePa
 from slackwater.model.ids import Instant, NodeName
 from slackwater.runtime.record.recording import RecordedStateMachine
 from slackwater.runtime.record.replay import Replay
-from slackwater.runtime.record_file import RecordError, Recording, frames_of
+from slackwater.runtime.record_file import RecordError, RecordWriter, frames_of
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 pytestmark = pytest.mark.anyio
 
 
-def lives(recording: Recording, pods: int) -> RecordedStateMachine:
+def lives(recording: RecordWriter, pods: int) -> RecordedStateMachine:
     """Some nodes, and pods that are filtered, scored and bound, with randomised scores."""
     state_machine = RecordedStateMachine(replace(installed.POLICY, randomize=True), seed=7, write_frame=recording.write_frame)
     for number in range(5):
@@ -44,8 +44,8 @@ def lives(recording: Recording, pods: int) -> RecordedStateMachine:
     return state_machine
 
 
-async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20, keep: int = 0) -> Recording:
-    recording = Recording(str(path), max_bytes=max_bytes, keep=keep)
+async def recorded(path: Path, *, pods: int = 20, max_bytes: int = 1 << 20, keep: int = 0) -> RecordWriter:
+    recording = RecordWriter(str(path), max_bytes=max_bytes, keep=keep)
     async with anyio.create_task_group() as group:
         group.start_soon(recording.run)
         lives(recording, pods)
@@ -170,4 +170,4 @@ async def test_without_a_number_to_keep_a_start_replaces_the_file_readable_by_it
 
 async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot be written"):
-        Recording(str(tmp_path / "no" / "r.rec"), max_bytes=1)
+        RecordWriter(str(tmp_path / "no" / "r.rec"), max_bytes=1)

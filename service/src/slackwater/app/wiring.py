@@ -74,7 +74,7 @@ from slackwater.runtime.dispatcher import Dispatcher, FilterBackpressure
 from slackwater.runtime.intake import Intake
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.record.recording import RecordedStateMachine
-from slackwater.runtime.record_file import Recording
+from slackwater.runtime.record_file import RecordWriter
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.runtime.wait_events import WaitEvents
 from slackwater_protocol.durations import seconds
@@ -113,7 +113,7 @@ class Service:
         kinds, self._broken_objects = KindInterner(packs=True), BrokenObjects()
         self._reflectors = self._kube_event_sources(client, kinds, rng, kubernetes)
         record = settings.recording
-        self.recording = None if record.file is None else Recording(record.file, max_bytes=record.max_bytes, keep=1)
+        self.recording = None if record.file is None else RecordWriter(record.file, max_bytes=record.max_bytes, keep=1)
         self.state_machine = _state_machine(self._policy_of(settings), rng.getrandbits(63), self.recording)
         self.intake = self._intake()
         decoder = PodDecoder(kinds, kubernetes)
@@ -395,7 +395,7 @@ def _waiting_for_restart(change: SettingsChange) -> str | None:
     return f"{waiting}; kube-scheduler's file depends on {named}: write it again with `slackwater scheduler-config`"
 
 
-def _state_machine(policy: Policy, seed: int, recording: Recording | None) -> StateMachine:
+def _state_machine(policy: Policy, seed: int, recording: RecordWriter | None) -> StateMachine:
     if recording is None:
         return StateMachine(policy, seed=seed)
     return RecordedStateMachine(policy, seed=seed, write_frame=recording.write_frame)

@@ -41,7 +41,7 @@ class RecordError(Exception):
     """The file cannot be written or read, or is not a record. The message names the file."""
 
 
-class Recording:
+class RecordWriter:
     """Records to one file, from construction until the process ends or the file reaches its bound."""
 
     def __init__(self, path: str, *, max_bytes: int, keep: int = 0) -> None:

@@ -12,12 +12,7 @@ import numpy as np
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
-from slackwater.model.effects import DrainOrder
 from slackwater.model.events import Event
-from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
-from slackwater.model.objects import Pod
-from slackwater.model.permits import Caller, PermitAsk
-from slackwater.model.reasons import UnremovableReason
 
 FORMAT: Final = "slackwater.dev/record/v5"
 START: Final = "start"
@@ -74,7 +69,7 @@ def frame(what: str, now: float, given: object, answer: object) -> bytes:
     return _ENCODER.encode((what, now, given, answer))
 
 
-class Frame(msgspec.Struct, array_like=True, frozen=True):
+class RecordedCall(msgspec.Struct, array_like=True, frozen=True):
     """One call whose arguments and answer are not decoded yet."""
 
     what: str
@@ -83,7 +78,7 @@ class Frame(msgspec.Struct, array_like=True, frozen=True):
     answer: msgspec.Raw
 
 
-read_frame: Final = msgspec.msgpack.Decoder(Frame).decode
+read_frame: Final = msgspec.msgpack.Decoder(RecordedCall).decode
 read_header: Final = msgspec.msgpack.Decoder(Header).decode
 read_start: Final = msgspec.msgpack.Decoder(Start).decode
 
@@ -109,55 +104,6 @@ def read_event(raw: msgspec.Raw) -> Event:
     name, body = _named(raw)
     event: Event = _EVENTS[name].decode(body)
     return event
-
-
-class FilterArgs(msgspec.Struct, array_like=True, frozen=True):
-    """The arguments of `filter` or `prioritize`. `rows` are the bytes of an int64 array; None: the rows of the previous such
-    call."""
-
-    pod: Pod
-    rows: bytes | None
-
-
-class ChoiceArgs(msgspec.Struct, array_like=True, frozen=True):
-    pod: Pod
-    row: Row
-
-
-class Bound(msgspec.Struct, array_like=True, frozen=True):
-    uid: PodUid
-    key: PodKey
-    node: NodeName
-
-
-class PreemptArgs(msgspec.Struct, array_like=True, frozen=True):
-    pod: Pod
-    proposed: dict[NodeName, list[PodUid]]
-
-
-class PermitArgs(msgspec.Struct, array_like=True, frozen=True):
-    """The arguments of `ask_permit`. `number` is the number of the call among those of `ask_permit`; a frame of
-    `permit_answer` refers to the decision by it."""
-
-    number: int
-    ask: PermitAsk
-    caller: Caller | None
-
-
-class BeginArgs(msgspec.Struct, array_like=True, frozen=True):
-    orders: list[DrainOrder]
-    unix_now: UnixTime | None
-
-
-class Cancelled(msgspec.Struct, array_like=True, frozen=True):
-    node: NodeName
-    unremovable_reason: UnremovableReason
-    detail: str
-
-
-def reader(given: type | None) -> Any:
-    """A function that decodes bytes to the type, which is one of those above."""
-    return msgspec.msgpack.Decoder(given).decode
 
 
 def rows_to_bytes(rows: Rows) -> bytes:

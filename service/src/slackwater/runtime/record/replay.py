@@ -15,21 +15,17 @@ import numpy as np
 
 from slackwater.controllers.policy import Policy
 from slackwater.model.columns import Rows
+from slackwater.model.effects import DrainOrder
 from slackwater.model.events import Event
-from slackwater.model.ids import Instant
-from slackwater.model.permits import PermitDecision
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row, UnixTime
+from slackwater.model.objects import Pod
+from slackwater.model.permits import Caller, PermitAsk, PermitDecision
+from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.record.calls import (
     END,
     FORMAT,
     START,
-    BeginArgs,
-    Bound,
-    Cancelled,
-    ChoiceArgs,
-    FilterArgs,
-    Frame,
-    PermitArgs,
-    PreemptArgs,
+    RecordedCall,
     encoded,
     named,
     raised,
@@ -37,7 +33,6 @@ from slackwater.runtime.record.calls import (
     read_frame,
     read_header,
     read_start,
-    reader,
     rows_of_bytes,
 )
 from slackwater.runtime.record.recording import ANSWER_SECONDS
@@ -62,19 +57,22 @@ class Difference:
 
 #: Calls that are not counted as decisions.
 _NO_DECISIONS: Final = frozenset({"adopt_policy", "resume_drains"})
-_READ: Final[dict[str, Any]] = {
-    "filter": reader(FilterArgs),
-    "choose": reader(ChoiceArgs),
-    "prioritize": reader(FilterArgs),
-    "bind": reader(Bound),
-    "preempt": reader(PreemptArgs),
-    "ask_permit": reader(PermitArgs),
-    "permit_answer": reader(int),
-    "begin_drains": reader(BeginArgs),
-    "resume_drains": reader(BeginArgs),
-    "cancel_drain": reader(Cancelled),
-    "adopt_policy": reader(Policy),
+#: The arguments of each call. Rows are the bytes of an int64 array, None where they are those of the previous such call. The
+#: number of `ask_permit` counts its calls; a frame of `permit_answer` refers to the decision by it.
+_GIVEN: Final[dict[str, Any]] = {
+    "filter": tuple[Pod, bytes | None],
+    "choose": tuple[Pod, Row],
+    "prioritize": tuple[Pod, bytes | None],
+    "bind": tuple[PodUid, PodKey, NodeName],
+    "preempt": tuple[Pod, dict[NodeName, list[PodUid]]],
+    "ask_permit": tuple[int, PermitAsk, Caller | None],
+    "permit_answer": int,
+    "begin_drains": tuple[list[DrainOrder], None],
+    "resume_drains": tuple[list[DrainOrder], UnixTime],
+    "cancel_drain": tuple[NodeName, UnremovableReason, str],
+    "adopt_policy": Policy,
 }
+_READ: Final = {what: msgspec.msgpack.Decoder(given).decode for what, given in _GIVEN.items()}
 _NOTHING: Final = encoded([])
 
 
@@ -90,16 +88,15 @@ class Replay:
         self._rows: Rows = np.zeros(0, np.intp)
         self._decided: dict[int, tuple[Instant, PermitDecision]] = {}
         self._state_machine: StateMachine  #: from the first frame on
-        self._do: dict[str, Callable[[Any, Instant], object]] = {
-            "filter": self._filter,
-            "choose": lambda given, now: self._state_machine.choose(given.pod, given.row, now),
-            "prioritize": lambda given, now: self._state_machine.prioritize(given.pod, self._rows_of(given.rows), now),
-            "bind": lambda given, now: self._state_machine.bind(given.uid, given.key, given.node, now),
-            "preempt": lambda given, now: self._state_machine.preempt(given.pod, given.proposed, now),
+        #: What is called where it is not the method of that name with just these arguments.
+        self._do: dict[str, Callable[..., object]] = {
+            "apply": self._applied,
+            "filter": lambda pod, rows, now: self._state_machine.filter(pod, self._rows_of(rows), now),
+            "prioritize": lambda pod, rows, now: self._state_machine.prioritize(pod, self._rows_of(rows), now),
             "ask_permit": self._ask,
             "permit_answer": lambda number, _: named(self._state_machine.permit_answer(self._decided[number][1])),
-            "begin_drains": lambda given, now: named(self._state_machine.begin_drains(given.orders, now)),
-            "resume_drains": lambda given, now: self._state_machine.resume_drains(given.orders, now, given.unix_now),
+            "begin_drains": lambda orders, _, now: named(self._state_machine.begin_drains(orders, now)),
+            "resume_drains": lambda orders, unix_now, now: self._state_machine.resume_drains(orders, now, unix_now),
             "cancel_drain": self._cancel,
             "adopt_policy": lambda policy, _: self._state_machine.adopt_policy(policy),
         }
@@ -144,34 +141,31 @@ class Replay:
             raise BadRecord(f"frame 0: {error}") from error
         self._state_machine = StateMachine(start.policy, seed=start.seed)
 
-    def _answer(self, found: Frame) -> bytes:
-        now = Instant(found.now)
-        if found.what == "apply":
-            return self._applied(read_event(found.given), now)
-        return encoded(self._do[found.what](_READ[found.what](found.given), now))
+    def _answer(self, found: RecordedCall) -> bytes:
+        given = read_event(found.given) if found.what == "apply" else _READ[found.what](found.given)
+        every = given if type(given) is tuple else (given,)
+        do = self._do.get(found.what) or getattr(self._state_machine, found.what)
+        return encoded(do(*every, Instant(found.now)))
 
-    def _applied(self, event: Event, now: Instant) -> bytes:
+    def _applied(self, event: Event, now: Instant) -> object:
         try:
-            return encoded(named(self._state_machine.apply(event, now)))
+            return named(self._state_machine.apply(event, now))
         except Exception as error:  # the service continues after such an error too
-            return encoded(raised(error))
-
-    def _filter(self, given: FilterArgs, now: Instant) -> object:
-        return self._state_machine.filter(given.pod, self._rows_of(given.rows), now)
+            return raised(error)
 
     def _rows_of(self, row_bytes: bytes | None) -> Rows:
         if row_bytes is not None:
             self._rows = rows_of_bytes(row_bytes)
         return self._rows
 
-    def _ask(self, given: PermitArgs, now: Instant) -> object:
-        decided = self._state_machine.ask_permit(given.ask, given.caller, now)
+    def _ask(self, number: int, ask: PermitAsk, caller: Caller | None, now: Instant) -> object:
+        decided = self._state_machine.ask_permit(ask, caller, now)
         if isinstance(decided, PermitDecision):
-            self._decided[given.number] = (now, decided)
+            self._decided[number] = (now, decided)
             while (first := next(iter(self._decided)), self._decided[first][0])[1] < now - ANSWER_SECONDS:
                 del self._decided[first]
         return named(decided)
 
-    def _cancel(self, given: Cancelled, now: Instant) -> object:
-        answer, effects = self._state_machine.cancel_drain(given.node, given.unremovable_reason, given.detail, now)
+    def _cancel(self, node: NodeName, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> object:
+        answer, effects = self._state_machine.cancel_drain(node, unremovable_reason, detail, now)
         return [answer, named(effects)]
