@@ -16,7 +16,7 @@ from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.watch_lines import KnownObjects
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.vertical_pods import VerticalPods
-from slackwater.controllers.permits.permit_limits import PermitLimits
+from slackwater.controllers.permits.persisted_permits import PersistedPermits
 from slackwater.controllers.placement.binding import Binding
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.state import Preemptions
@@ -186,13 +186,13 @@ _ALL: Final = (
         law="S1",
         what="a permit is answered when its ceiling is on record",
         seed=2,
-        patches=((PermitLimits, "safe", _answers(lambda: _PLENTY)),),
+        patches=((PersistedPermits, "safe", _answers(lambda: _PLENTY)),),
     ),
     Mechanism(
         name="growth",
         law="S2",
         what="growth ends at what is left of the node",
-        seed=3,
+        seed=13,
         patches=((permits, "settled", _endless_room),),
     ),
     Mechanism(

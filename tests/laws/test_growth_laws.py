@@ -110,7 +110,7 @@ class GrowthMachine(RuleBasedStateMachine):
             self.cluster.state_machine.bind(pod.uid, pod.key, NodeName(node), self.cluster.state_machine_now()).effect
             is not None
         )
-        while self.cluster.state_machine.permit_limits.blocking_pods(NodeName(node)):
+        while self.cluster.state_machine.permit_limits.persisted_permits.blocking_pods(NodeName(node)):
             if self.cluster.sent:
                 self.write_ends(lost=False)
             else:

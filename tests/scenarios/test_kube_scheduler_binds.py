@@ -256,7 +256,7 @@ def test_room_that_others_gave_back_is_not_granted_while_their_persisted_permits
     assert cluster.reserved(N) == 3000
     less = replace(claim.pod_resources, reserved=amounts("1", "4Gi"), buffer=NOTHING)
     cluster.state_machine.state.reservations.recount(uid, less)
-    cluster.state_machine.permit_limits.recorded(uid)
+    cluster.state_machine.permit_limits.persisted_permits.mark(uid)
     beside, fits = cluster.comes(a_pod("p", cpu="2")), cluster.comes(a_pod("q", cpu="1"))
     assert cluster.ask(beside, N, M) == [Reason.HELD_FOR_OTHERS, Reason.OK]
     assert cluster.ask(fits, N) == [Reason.OK]

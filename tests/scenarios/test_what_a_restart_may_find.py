@@ -319,7 +319,7 @@ async def test_a_bind_into_room_that_is_not_persisted_as_free_is_refused() -> No
         claim = service.state_machine.state.reservations.get(vm.uid)
         assert claim is not None
         service.state_machine.state.reservations.recount(vm.uid, replace(claim.pod_resources, reserved=ONE))
-        service.state_machine.permit_limits.recorded(vm.uid)
+        service.state_machine.permit_limits.persisted_permits.mark(vm.uid)
         (answer,) = [await service.ask("bind", bind_args(other, "n"))]
         assert answer["Error"].startswith("Slackwater: room that others gave back is not on record as free yet")
         assert service.reserved("n") == (1000, 4 << 30)

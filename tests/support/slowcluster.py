@@ -198,7 +198,7 @@ class SlowCluster(RuleBasedStateMachine):
 
     def bind_is_sent(self, key: PodKey) -> None:
         node = self.binding[key]
-        if not self.state_machine.permit_limits.blocking_pods(node):
+        if not self.state_machine.permit_limits.persisted_permits.blocking_pods(node):
             del self.binding[key]
             if key in self.api.pods:
                 self.send([Bind(self.api.pods[key].uid, key, node)])

@@ -140,8 +140,7 @@ class AutoscalerService:
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[UnremovableReason, str]]]:
         """For how many seconds a node has been a candidate for removal (None: it is none), and the reasons that keep it."""
-        row = self._state_machine.state.nodes.row_of.get(name)
-        node = None if row is None else self._state_machine.state.nodes.by_row[row]
+        node = self._state_machine.state.nodes.get(name)
         if self._scale_down_loop is None or node is None:
             return None, ()
         return self._scale_down_loop.held_back(name, group, ready=node.ready)

@@ -131,6 +131,10 @@ class NodeTable:
         #: there grow in place.
         self.stricter: Mask = np.zeros(64, np.bool_)
 
+    def get(self, name: NodeName) -> Node | None:
+        row = self.row_of.get(name)
+        return None if row is None else self.by_row[row]
+
     def put(self, node: Node) -> bool:
         """Stores the node as it is now. True if room appeared: the node is new, or its Total grew."""
         self.journal.note(node.name)

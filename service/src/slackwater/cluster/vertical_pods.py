@@ -311,8 +311,7 @@ class VerticalPods:
 
     def _allocatable(self, pod: Pod) -> Amounts | None:
         """What the pod's node has to allocate; None if the node is not known."""
-        row = None if pod.node is None else self._nodes.row_of.get(pod.node)
-        node = None if row is None else self._nodes.by_row[row]
+        node = None if pod.node is None else self._nodes.get(pod.node)
         return None if node is None else node.allocatable
 
     def _restored_resources(self, pod: Pod, vertical: Vertical, text: str | None, scheduler_name: str) -> PodResources:

@@ -115,8 +115,7 @@ class ChangeCollector:
     def _node(self, name: NodeName) -> NodeChange:
         """The node as decisions count it: cordoned while it is in quarantine, so that no plan uses it, and with the amounts for
         the system (`policy.nodes.system`) subtracted from its allocatable."""
-        row = self._state_machine.state.nodes.row_of.get(name)
-        seen = None if row is None else self._state_machine.state.nodes.by_row[row]
+        seen = self._state_machine.state.nodes.get(name)
         if seen is None:
             return NodeChange(name, None)
         node, system = seen, self._state_machine.policy.nodes.system

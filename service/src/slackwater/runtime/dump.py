@@ -127,8 +127,8 @@ def take(state_machine: StateMachine, now: Instant) -> Dump:
         moves=[replace(move) for move in migrating.migrations.values()],
         vmms=list(migrating.objects.values()),
         machines=state.annotations.machines(),
-        migration_backoffs=migrating.choice.backoffs(),
-        cleanup=migrating.cleanups(),
+        migration_backoffs=list(migrating.choice.backoffs.items()),
+        cleanup=list(migrating.cleanup.items()),
         written=state.annotations.written(),
         epoch=state.vertical_pods.epoch,
     )

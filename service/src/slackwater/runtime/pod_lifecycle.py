@@ -147,7 +147,7 @@ class PodLifecycle:
             pod, reservation = self._cluster_state.pods.get(uid), self._cluster_state.reservations.get(uid)
             if pod is not None and pod.vertical is not None and reservation is not None:
                 self.recount(pod, reservation, policy)
-                self._subscribers.permit_limits.recorded(uid)
+                self._subscribers.permit_limits.persisted_permits.mark(uid)
 
     def node_gone(self, name: NodeName) -> None:
         """Removes the deleted node. Its pods keep their reservations until the watch shows that they have ended."""

@@ -204,9 +204,9 @@ class _Restoring:
             migrating.choice.queue.enter(PodUid(entry["uid"]), NodeName(entry["node"]), entry["load1Micro"], entry["joined"])
         for entry in self._document["migrationBackoffs"]:
             backoff = MigrationBackoff(entry["failures"], Instant(self._now + entry["endsInSeconds"]))
-            migrating.choice.put_backoff(PodKey(entry["namespace"], entry["name"]), backoff)
+            migrating.choice.backoffs[PodKey(entry["namespace"], entry["name"])] = backoff
         for entry in self._document["migrationCleanups"]:
-            migrating.put_cleanup(PodKey(entry["namespace"], entry["name"]), Instant(self._now + entry["dueInSeconds"]))
+            migrating.cleanup[PodKey(entry["namespace"], entry["name"])] = Instant(self._now + entry["dueInSeconds"])
 
     def _at(self, seconds: float | None) -> Instant | None:
         return None if seconds is None else Instant(self._now + seconds)

@@ -227,7 +227,7 @@ class StateMachine:
         reservation = self.state.reservations.get(pod.uid)
         if reservation is not None and pod.vertical is not None:  # its bind is in progress, and its resources have changed
             self._pod_lifecycle.recount(pod, reservation, self.policy)
-            self.permit_limits.recorded(pod.uid)
+            self.permit_limits.persisted_permits.mark(pod.uid)
         self.migrating.pod_seen(pod, now)
         self.preemptions.preemptor_seen(pod)
         self._extender_candidates.nominated(pod, self.policy, now)

@@ -102,7 +102,7 @@ def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Mi
     choice = state_machine.migrating.choice
     queue = [uid for node, uid, _, _ in choice.queue.entries() if node == grower.node]
     machine = PodKey(key.namespace, pod.vertical.machine)
-    until = dict(choice.backoffs()).get(machine)
+    until = choice.backoffs.get(machine)
     before = queue.index(pod.uid) if pod.uid in queue else 0
     return MigratingPod(
         grower=grower,

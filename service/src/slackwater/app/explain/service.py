@@ -121,8 +121,7 @@ class ExplainService:
                 return GroupName(key.name), None
 
     def _node(self, name: NodeName, group_registry: GroupRegistryView | None) -> NodeContext:
-        row = self._state_machine.state.nodes.row_of.get(name)
-        node = None if row is None else self._state_machine.state.nodes.by_row[row]
+        node = self._state_machine.state.nodes.get(name)
         groups = (
             {} if group_registry is None else {each.group.name: each.group for each in group_registry.group_status.values()}
         )

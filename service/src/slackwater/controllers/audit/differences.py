@@ -183,8 +183,7 @@ def _totals(state: ClusterState, name: NodeName, row: Row) -> Iterator[SumDiffer
 def compare_node(state: ClusterState, fresh: Node) -> SumDifference | None:
     """The difference between the node in the cluster state and the listed one, `fresh`; None if there is none."""
     name = f"node {fresh.name}"
-    row = state.nodes.row_of.get(fresh.name)
-    known = None if row is None else state.nodes.by_row[row]
+    known = state.nodes.get(fresh.name)
     if known is None:
         return SumDifference(Drift.UNKNOWN_NODE, name, f"absent, want version {fresh.resource_version}")
     if known.uid == fresh.uid and known.resource_version > fresh.resource_version:
@@ -246,8 +245,7 @@ def compare_absent_pod(state: ClusterState, uid: PodUid, version: int) -> SumDif
 def compare_absent_node(state: ClusterState, name: NodeName, version: int) -> SumDifference | None:
     """The difference for a node that a list of this `version` lacks, if the cluster state still has it. None if the cluster
     state lacks it too, or has it in a newer version."""
-    row = state.nodes.row_of.get(name)
-    known = None if row is None else state.nodes.by_row[row]
+    known = state.nodes.get(name)
     if known is None or known.resource_version > version:
         return None
     return SumDifference(Drift.STALE_OBJECT, f"node {name}", f"version {known.resource_version}, and absent at {version}")

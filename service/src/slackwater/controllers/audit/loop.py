@@ -289,8 +289,7 @@ class Audit:
             if name in self._state.nodes.row_of:
                 self._repair(found, NodeGone(name))
         elif compare_node(self._state, fresh) is not None:
-            row = self._state.nodes.row_of.get(name)
-            known = None if row is None else self._state.nodes.by_row[row]
+            known = self._state.nodes.get(name)
             replaced = known is not None and known.uid != fresh.uid
             self._repair(found, *([NodeGone(name)] if replaced else []), NodeSeen(fresh))
 

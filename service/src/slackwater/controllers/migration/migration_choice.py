@@ -163,7 +163,7 @@ class MigrationChoice:
         self._event_counts = cluster_state.event_counts
         self._busy = busy
         self._routes = routes
-        self._backoffs: dict[PodKey, MigrationBackoff] = {}
+        self.backoffs: dict[PodKey, MigrationBackoff] = {}
         #: For each machine in back-off, the nodes to which its migration did not begin. Other nodes are better targets.
         self._avoided: dict[PodKey, set[NodeName]] = {}
         self.queue = MigrationQueue()
@@ -228,7 +228,7 @@ class MigrationChoice:
         if vertical is None or not pod.migratable or vertical.migration is not None or pod.deleting:
             return False
         machine = machine_key(pod)
-        backoff = self._backoffs.get(machine)
+        backoff = self.backoffs.get(machine)
         return machine not in self._busy and (backoff is None or backoff.until <= now)
 
     def _is_head(self, uid: PodUid, node: NodeName, now: Instant) -> bool:
@@ -259,9 +259,9 @@ class MigrationChoice:
 
     def back_off(self, machine: PodKey, now: Instant) -> None:
         """Notes that the machine could not leave. It is not tried again during a pause, which doubles each time."""
-        before = self._backoffs.get(machine)
+        before = self.backoffs.get(machine)
         failures = 1 if before is None else before.failures + 1
-        self._backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
+        self.backoffs[machine] = MigrationBackoff(failures, Instant(now + _BACKOFF.seconds(failures)))
 
     def avoid(self, machine: PodKey, target_node: NodeName | None) -> None:
         """Prefers other target nodes for the machine, as long as its back-off is remembered."""
@@ -269,19 +269,13 @@ class MigrationChoice:
             self._avoided.setdefault(machine, set()).add(target_node)
 
     def succeeded(self, machine: PodKey) -> None:
-        self._backoffs.pop(machine, None)
+        self.backoffs.pop(machine, None)
         self._avoided.pop(machine, None)
-
-    def backoffs(self) -> list[tuple[PodKey, MigrationBackoff]]:
-        return list(self._backoffs.items())
-
-    def put_backoff(self, machine: PodKey, backoff: MigrationBackoff) -> None:
-        self._backoffs[machine] = backoff
 
     def expire(self, now: Instant) -> None:
         """Forgets back-offs that are long over."""
-        for machine in [m for m, b in self._backoffs.items() if b.until + _BACKOFF.longest_seconds < now]:
-            del self._backoffs[machine]
+        for machine in [m for m, b in self.backoffs.items() if b.until + _BACKOFF.longest_seconds < now]:
+            del self.backoffs[machine]
             self._avoided.pop(machine, None)
 
 

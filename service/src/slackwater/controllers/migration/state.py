@@ -66,7 +66,7 @@ class Migrating:
             routes=lambda: [(migration.source, migration.target_node) for migration in self.migrations.values()],
         )
         #: When to delete each object that has finished or was given up; it is tried again until it is gone.
-        self._cleanup: dict[PodKey, Instant] = {}
+        self.cleanup: dict[PodKey, Instant] = {}
         #: The UIDs of objects that were given up because the controller had not begun.
         self._given_up: set[str] = set()
 
@@ -187,8 +187,8 @@ class Migrating:
                 self.choice.succeeded(machine)
             else:
                 self.choice.back_off(machine, now)
-        if vmm.ours and not vmm.deleting and vmm.key not in self._cleanup:
-            self._cleanup[vmm.key] = Instant(now + _CLEANUP_SECONDS)
+        if vmm.ours and not vmm.deleting and vmm.key not in self.cleanup:
+            self.cleanup[vmm.key] = Instant(now + _CLEANUP_SECONDS)
             return [DeleteMigration(vmm.uid, vmm.key)]
         return []
 
@@ -232,7 +232,7 @@ class Migrating:
         """Ends the migration whose object was deleted."""
         if (vmm := self.objects.pop(key, None)) is not None:
             self._given_up.discard(vmm.uid)
-        self._cleanup.pop(key, None)
+        self.cleanup.pop(key, None)
         migration = self.migrations.get(key)
         if migration is not None:
             self._leave(migration)
@@ -269,8 +269,8 @@ class Migrating:
         phase = vmm.phase if vmm is not None and vmm.finished else ""
         counts = self._event_counts.migrations_deleted if deleted else self._event_counts.migration_delete_fails
         counts[phase] += 1
-        if key in self._cleanup:
-            self._cleanup[key] = Instant(now + _CLEANUP_SECONDS)
+        if key in self.cleanup:
+            self.cleanup[key] = Instant(now + _CLEANUP_SECONDS)
 
     # --- pods -------------------------------------------------------------------------------------------------------------
 
@@ -368,12 +368,6 @@ class Migrating:
             if not vmm.finished and vmm.machine:
                 self._adopt(vmm)
 
-    def cleanups(self) -> list[tuple[PodKey, Instant]]:
-        return list(self._cleanup.items())
-
-    def put_cleanup(self, key: PodKey, at: Instant) -> None:
-        self._cleanup[key] = at
-
     def put_migration(self, migration: Migration) -> None:
         """Adds a migration without a hold; in a dump the hold is an entry of its own."""
         self.migrations[migration.key] = migration
@@ -397,11 +391,11 @@ class Migrating:
                 self.restore_target_hold(migration)
         self.choice.expire(now)
         effects: list[Effect] = []
-        for key, at in self._cleanup.items():
+        for key, at in self.cleanup.items():
             vmm = self.objects.get(key)
             ended = vmm is not None and (vmm.finished or vmm.uid in self._given_up)
             if at <= now and vmm is not None and ended and not vmm.deleting:
-                self._cleanup[key] = Instant(now + _CLEANUP_SECONDS)
+                self.cleanup[key] = Instant(now + _CLEANUP_SECONDS)
                 effects.append(DeleteMigration(vmm.uid, key))
         return effects
 
@@ -423,7 +417,7 @@ class Migrating:
         if vmm is not None:
             self._given_up.add(vmm.uid)
             if vmm.ours:
-                self._cleanup[migration.key] = now
+                self.cleanup[migration.key] = now
         self._leave(migration)
 
 

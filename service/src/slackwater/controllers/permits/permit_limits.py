@@ -7,7 +7,7 @@ A write for growth is urgent, since an agent waits for it. All other writes are 
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Final
 
@@ -72,10 +72,6 @@ class PermitLimits:
         """Uses this policy from now on."""
         self._policy = self.persisted_permits.policy = policy
 
-    def safe(self, uid: PodUid) -> Amounts:
-        """The most that the pod's agent may be answered without a write."""
-        return self.persisted_permits.safe(uid)
-
     def ensure(self, uid: PodUid, now: Instant, *, held: Amounts | None = None) -> list[Effect]:
         """Persists what a change of the pod's resources needs: returns the writes that must go out now, and schedules those
         that may wait. `held`: what the pod's agent, which asks, has already; None if no agent asks."""
@@ -92,10 +88,6 @@ class PermitLimits:
             vertical_pod.oscillating = _oscillations(vertical_pod, reservation.pod_resources.reserved, now)
             vertical_pod.lowered_from = None
         return self._write_ahead(uid, vertical_pod, now)
-
-    def recorded(self, uid: PodUid) -> None:
-        """Notes that the pod's permit annotation has changed."""
-        self.persisted_permits.mark(uid)
 
     def _is_lagging(self, uid: PodUid, reservation: Reservation) -> bool:
         """Has the pod grown, within its permit limit, into room that other pods gave back but still have by their persisted
@@ -148,22 +140,18 @@ class PermitLimits:
     def room_taken(self, node: NodeName, now: Instant) -> None:
         """Schedules, for the next tick, writes that persist what pods of the node gave back: another pod was placed there, and
         may use that room."""
-        for uid in self.blocking_pods(node):
-            vertical_pod = self._vertical_pods.get(uid)
-            if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
-                self._settle(uid, vertical_pod, _AT_ONCE)
+        self._lower_at_once(self.persisted_permits.blocking_pods(node), now)
 
     def room_wanted(self, node: NodeName, now: Instant) -> None:
         """Schedules, for the next tick, writes that persist what pods of the node gave back: another pod would fit there
         then."""
-        for uid in self.persisted_permits.over_reserved_on(node):
+        self._lower_at_once(self.persisted_permits.over_reserved_on(node), now)
+
+    def _lower_at_once(self, uids: Iterable[PodUid], now: Instant) -> None:
+        for uid in uids:
             vertical_pod = self._vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
-
-    def blocking_pods(self, node: NodeName) -> list[PodUid]:
-        """The pods whose persisted permits would take the node over Total if this process restarted now."""
-        return self.persisted_permits.blocking_pods(node)
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -271,7 +259,7 @@ class PermitLimits:
         effects: list[Effect] = []
         if reservation is not None and vertical_pod.urgent:
             vertical_pod.lagging = self._is_lagging(uid, reservation)
-            covered = reservation.pod_resources.reserved.within(self.safe(uid))
+            covered = reservation.pod_resources.reserved.within(self.persisted_permits.safe(uid))
             if covered or vertical_pod.attempts >= _MAX_ATTEMPTS:
                 vertical_pod.urgent = False
                 self.settled.note(uid)

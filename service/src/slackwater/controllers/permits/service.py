@@ -41,6 +41,7 @@ class PermitService:
         self, state_machine: StateMachine, submit: Callable[[Iterable[Effect]], None], clock: Callable[[], Instant]
     ) -> None:
         self._state_machine = state_machine
+        self._persisted_permits = state_machine.permit_limits.persisted_permits
         self._submit = submit
         self._clock = clock
         self._for_permit_limit: dict[PodUid, anyio.Event] = {}
@@ -166,9 +167,9 @@ class PermitService:
         sent.
         """
         with anyio.move_on_after(RECORD_SECONDS):
-            while self._state_machine.permit_limits.blocking_pods(node):
+            while self._persisted_permits.blocking_pods(node):
                 await self._for_persisted_permit.setdefault(node, anyio.Event()).wait()
-        if self._state_machine.permit_limits.blocking_pods(node):
+        if self._persisted_permits.blocking_pods(node):
             if first:
                 self._submit(self._state_machine.apply(BindEnded(uid, node, "unsent", ""), self._clock()))
                 self.wake()
@@ -192,7 +193,7 @@ class PermitService:
                     event.set()
         self._freed.clear()
         if self._for_persisted_permit:
-            for node in [n for n in self._for_persisted_permit if not self._state_machine.permit_limits.blocking_pods(n)]:
+            for node in [n for n in self._for_persisted_permit if not self._persisted_permits.blocking_pods(n)]:
                 self._for_persisted_permit.pop(node).set()
 
     def _end_waits(self) -> None:

@@ -80,10 +80,6 @@ class AcceptedPreemptions:
         left = [pod for node, uids in accepted.victims.items() for uid in uids if (pod := seen_on(uid, node)) is not None]
         return bool(left) and (accepted.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
 
-    def victims_on(self, preemptor: PodUid, node: NodeName, now: Instant) -> Sequence[PodUid]:
-        """The victims on that node that were accepted for the preemptor; empty if there are none."""
-        return self.victims_of(preemptor, now).get(node, ())
-
     def victims_of(self, preemptor: PodUid, now: Instant) -> Mapping[NodeName, Sequence[PodUid]]:
         """The victims that were accepted for the preemptor, by node; empty if nothing was accepted, or too long ago."""
         accepted = self._accepted.get(preemptor)

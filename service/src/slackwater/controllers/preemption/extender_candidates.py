@@ -120,7 +120,7 @@ class ExtenderCandidates:
     def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
         if self._preemptions.number_of(pod.uid) is not None:
             return
-        accepted = self._preemptions.accepted.victims_on(pod.uid, node, now)
+        accepted = self._preemptions.accepted.victims_of(pod.uid, now).get(node, ())
         waiting = {uid for uid in accepted if self._potential_victims.seen_on(uid, node) is not None}
         if waiting and node in self._nodes.row_of:
             others = self._not_chosen(pod, node, now)

@@ -358,8 +358,7 @@ class ScaleDownLoop:
         self._submit(effects)
 
     def _node(self, name: NodeName) -> Node | None:
-        row = self._state_machine.state.nodes.row_of.get(name)
-        return None if row is None else self._state_machine.state.nodes.by_row[row]
+        return self._state_machine.state.nodes.get(name)
 
     def _announce(self, name: NodeName, uid: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         self._submit([Announce(PodUid(uid), PodKey("", name), kind, reason, note, about="Node")])

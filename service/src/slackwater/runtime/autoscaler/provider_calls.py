@@ -205,8 +205,7 @@ class MachineRemover:
 
     def _instance(self, name: NodeName, instances: Sequence[Instance]) -> Instance:
         """The node's instance as the provider listed it. If it did not list one, an instance with the Node's provider ID."""
-        row = self._state_machine.state.nodes.row_of.get(name)
-        node = None if row is None else self._state_machine.state.nodes.by_row[row]
+        node = self._state_machine.state.nodes.get(name)
         id_ = InstanceId("" if node is None else node.provider_id)
         for instance in instances:
             if instance.node == name or (id_ and instance.id == id_):

@@ -173,8 +173,7 @@ class DashboardObserver:
     def _nodes_changed(self, names: Iterable[NodeName]) -> None:
         nodes = self._state_machine.state.nodes
         for name in names:
-            row = nodes.row_of.get(name)
-            node = None if row is None else nodes.by_row[row]
+            node = nodes.get(name)
             if node is None and name in self._known_nodes:
                 self._known_nodes.discard(name)
                 self._nodes_removed += 1

@@ -33,12 +33,12 @@ class StateNodeViews:
         self._migrations = migrations
 
     def node_view(self, name: NodeName, now: UnixTime) -> NodeView:
-        row = self._cluster_state.nodes.row_of.get(name)
-        if row is None:
+        node = self._cluster_state.nodes.get(name)
+        if node is None:
             return NodeView(None)
         pods = (self._cluster_state.pods.get(uid) for uid in self._cluster_state.reservations.on_node(name))
         facts = RuleFacts(now=now, policy=self.rules)
-        return seen(self._cluster_state.nodes.by_row[row], (pod for pod in pods if pod is not None), facts)
+        return seen(node, (pod for pod in pods if pod is not None), facts)
 
     def disruptions(self) -> Disruptions:
         return Disruptions(self._cluster_state.budgets)

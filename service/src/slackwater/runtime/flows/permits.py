@@ -141,7 +141,7 @@ class PermitFlow:
             return []
         self._reservations.recount(uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
         self._migrating.leaving_pod_changed(uid)
-        self._permit_limits.recorded(uid)
+        self._permit_limits.persisted_permits.mark(uid)
         return self._room_given(now)
 
     def _settle(self, case: "PermitCase", now: Instant, *, withhold: bool) -> list[Effect]:
@@ -191,7 +191,7 @@ class PermitFlow:
         granted = granted.at_most(decided.asked)
         # The agent may have asked for less after this request: then it keeps only that, not what it had at this request.
         held = decided.held if vertical_pod.has is None else decided.held.at_most(vertical_pod.has)
-        safe = granted if decided.notified else self._permit_limits.safe(decided.uid).at_least(held)
+        safe = granted if decided.notified else self._permit_limits.persisted_permits.safe(decided.uid).at_least(held)
         permit = granted.at_most(safe)
         vertical_pod.has = permit if vertical_pod.has is None else permit.at_least(vertical_pod.has)
         return PermitAnswer(
@@ -318,7 +318,7 @@ class VerticalEvents:
     def _machine_gone(self, key: PodKey) -> None:
         self._annotations.machine_gone(key)
         for uid in self._vertical_pods.of_machine(key):
-            self._permit_limits.recorded(uid)
+            self._permit_limits.persisted_permits.mark(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
         """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are assumed
@@ -332,6 +332,6 @@ class VerticalEvents:
                 pod_resources = self._vertical_pods.seen(pod, reservation.pod_resources, scheduler_name=policy.scheduler_name)
                 if pod_resources != reservation.pod_resources:
                     self._reservations.recount(uid, pod_resources)
-                self._permit_limits.recorded(uid)
+                self._permit_limits.persisted_permits.mark(uid)
                 effects += unreadable_permit(pod, machine.permit)
         return effects
