@@ -12,7 +12,7 @@ from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState, soft_taints
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, UnixTime
-from slackwater.model.nodegroups import GroupName, GroupOptions
+from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
 from slackwater.model.reasons import UnremovableReason
 from tests.support import installed
@@ -37,19 +37,6 @@ def test_in_list_order_the_first_feasible_nodes_go() -> None:
     pods = [replica("a", "small", "1"), replica("b", "large", "1")]
     assert removable(planned(a_scene(nodes, pods))) == ["large"]
     assert removable(planned(a_scene(nodes, pods), policy=replace(installed.SCALE_DOWN, choice="list"))) == ["small"]
-
-
-def test_prices_count_where_they_are_known() -> None:
-    nodes = [machine("spot"), machine("dear")]
-    spot, dear = GroupName("spot"), GroupName("dear")
-    scenario = a_scene(
-        nodes,
-        [replica("a", "spot"), replica("b", "dear")],
-        groups=[a_group(nodes[:1], name=spot), a_group(nodes[1:], name=dear)],
-        group_of={"spot": spot, "dear": dear},
-        prices={spot: 0.3, dear: 1.0},
-    )
-    assert removable(planned(scenario)) == ["dear"]
 
 
 def weighed(*pods: Any, budgets: Any = ()) -> Any:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final
 
 from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes
 from slackwater.cluster.nodegroups.status import (
@@ -82,7 +82,11 @@ class GroupMemory:
         """Updates the memory from what the provider and Nodes show, and returns the group's status. New failures may start a
         back-off."""
         self.group, self.known, self._observed_at = group, True, now
-        self._settle_unconfirmed(policy, now)
+        if self.unconfirmed is not None and group.target != self.unconfirmed.seen:
+            self.unconfirmed = None
+        elif self.unconfirmed is not None and now >= self.unconfirmed.until:
+            self.unconfirmed = None
+            self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
         there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
         observations = self._judged(there, observations, policy, now)
         self._remember(there, observations, policy, now)
@@ -114,15 +118,6 @@ class GroupMemory:
 
     def back_off(self, policy: NodeGroupPolicy, *, code: str, message: str, now: Instant) -> None:
         self.backoff = after_failure(self.backoff, policy.backoff, code=code, message=message, now=now)
-
-    def _settle_unconfirmed(self, policy: NodeGroupPolicy, now: Instant) -> None:
-        if self.unconfirmed is None:
-            return
-        if self.group.target != self.unconfirmed.seen:
-            self.unconfirmed = None
-        elif now >= self.unconfirmed.until:
-            self.unconfirmed = None
-            self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
 
     def _remember(
         self,
@@ -183,7 +178,10 @@ class GroupMemory:
             if id_ in there
             and observation.ready
             and not observation.started
-            and self._is_late(observation, now - since[id_] > provision_timeout)
+            and (
+                observation.name in self._late
+                or (now - since[id_] > provision_timeout and observation.used and observation.name not in self._started)
+            )
         }
         self._late = late
         return {
@@ -196,9 +194,6 @@ class GroupMemory:
             for id_, observation in observations.items()
         }
 
-    def _is_late(self, observation: NodeObservation, old: bool) -> bool:
-        return observation.name in self._late or (old and observation.used and observation.name not in self._started)
-
     def _counted_now(
         self,
         there: Mapping[InstanceId, Instance],
@@ -206,7 +201,7 @@ class GroupMemory:
         policy: NodeGroupPolicy,
         now: Instant,
     ) -> NodeGroupStatus:
-        found: dict[_Stage, list[NodeName]] = {"ready": [], "unready": [], "starting": []}
+        ready, unready, starting = list[NodeName](), list[NodeName](), list[NodeName]()
         lost, creating = list[LostInstance](), 0
         for id_, instance in sorted(there.items()):
             observation = observations.get(id_)
@@ -215,16 +210,19 @@ class GroupMemory:
                 lost.append(problem)
             elif observation is None:
                 creating += 1
+            elif observation.started:
+                ready.append(observation.name)
             else:
-                found[self._stage(observation)].append(observation.name)
+                (unready if observation.name in self._started else starting).append(observation.name)
+        doubted = self.unconfirmed
         overdue = self.missing.longer_than(policy.provision_timeout_of(self.group) + policy.replace_seconds, now)
         return NodeGroupStatus(
             group=self.group,
             known=True,
-            ready=tuple(found["ready"]),
-            unready=tuple(found["unready"]),
-            starting=tuple(found["starting"]),
-            coming=creating + len(self.missing) - overdue + self._unconfirmed_nodes(),
+            ready=tuple(ready),
+            unready=tuple(unready),
+            starting=tuple(starting),
+            coming=creating + len(self.missing) - overdue + (0 if doubted is None else doubted.to - doubted.seen),
             missing=len(self.missing),
             lost=tuple(lost),
             leaving=len(self.group.instances) - len(there),
@@ -253,11 +251,6 @@ class GroupMemory:
             )
         return None
 
-    def _stage(self, observation: NodeObservation) -> "_Stage":
-        if observation.started:
-            return "ready"
-        return "unready" if observation.name in self._started else "starting"
-
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
         """Whether a node had started before. This is assumed for a node that is in use but not ready, and for a node that was
         older than the provision timeout when we first saw its instance."""
@@ -281,9 +274,6 @@ class GroupMemory:
         created_at = self._created_at(id_, observation)
         return self._since.get(id_, now) if created_at is None else created_at
 
-    def _unconfirmed_nodes(self) -> int:
-        return 0 if self.unconfirmed is None else self.unconfirmed.to - self.unconfirmed.seen
-
     def _note_failures(self, lost: tuple[LostInstance, ...], policy: NodeGroupPolicy, now: Instant) -> None:
         new = [problem for problem in lost if problem.instance.id not in self._lost_since]
         self._lost_since |= {problem.instance.id: now for problem in new}
@@ -305,9 +295,6 @@ class GroupMemory:
             bought=self.bought.nodes(),
             starts=self.starts.seconds,
         )
-
-
-_Stage = Literal["ready", "unready", "starting"]
 
 
 def _late_node(instance: Instance, observation: NodeObservation, provision_timeout: float) -> LostInstance:

@@ -16,11 +16,13 @@ from slackwater.cluster.nodegroups.status import BoughtNode, NodeObservation
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.node_taints import TaintId, taint_id
 from slackwater.model.nodegroups import InstanceId, NodeGroup
-from slackwater.model.objects import Node
 from slackwater.snapshot.node_facts import HOSTNAME
 
 #: An odd number of nodes, so that one broken machine among them is outvoted.
 _MOST: Final = 3
+#: How many start times are remembered, and how many open requests.
+_MOST_STARTS: Final = 16
+_MOST_ASKED: Final = 10_000
 #: After this time the group may try once more whether its machines are as promised: the bought one may have been broken.
 _FORGET_SECONDS: Final = 86_400.0
 
@@ -64,7 +66,10 @@ class BoughtNodes:
         """Updates what is known. `asked_at`: when each instance was requested, if we requested it. `arrived`: those whose nodes
         have started, or should have long since. `doubted`: those that lack a device or have a taint that no other node has.
         Their drivers may have failed, so such nodes count only if those of an earlier purchase were doubted too."""
-        promised = _promise_of(group.template)
+        promised = None
+        if (said := group.template) is not None:  # without its name: providers may give it a new one each time
+            labels = {key: value for key, value in said.labels.items() if key != HOSTNAME}
+            promised = labels, said.allocatable, said.scalars, said.taints, said.csi, said.slices
         if promised != self._promised:
             self._promised, self._promised_at, self._doubted_at, self._seen = promised, now, None, {}
         for id_, at in asked_at.items():
@@ -82,7 +87,8 @@ class BoughtNodes:
         newest = max((seen.at for seen in self._seen.values()), default=now)
         last = sorted(name for name, seen in self._seen.items() if seen.at == newest and now - newest <= _FORGET_SECONDS)
         there = {observation.name for observation in observations.values()}
-        self._seen = {name: self._kept(name, there) for name in last[:_MOST]}
+        kept = {name: self._seen[name] for name in last[:_MOST]}
+        self._seen = {name: replace(seen, bought=replace(seen.bought, there=name in there)) for name, seen in kept.items()}
 
     def _take(self, observation: NodeObservation, at: Instant) -> None:
         node = observation.node
@@ -94,22 +100,6 @@ class BoughtNodes:
         taints = tuple(taint for taint in node.taints if taint_id(taint) in first)
         bought = BoughtNode(node=structs.replace(node, taints=taints, images=()), running_pods=pods or ())
         self._seen[observation.name] = _Seen(at, first, bought)
-
-    def _kept(self, name: NodeName, there: Container[NodeName]) -> _Seen:
-        seen = self._seen[name]
-        return replace(seen, bought=replace(seen.bought, there=name in there))
-
-
-def _promise_of(template: Node | None) -> object:
-    """What a template promises. Providers may give it a new name each time."""
-    if template is None:
-        return None
-    labels = {key: value for key, value in template.labels.items() if key != HOSTNAME}
-    return labels, template.allocatable, template.scalars, template.taints, template.csi, template.slices
-
-
-_MOST_STARTS: Final = 16
-_MOST_ASKED: Final = 10_000
 
 
 class StartTimes:

@@ -60,15 +60,13 @@ class NodeGroupRegistry:
             if group is None:
                 self._group_status[name] = self._memories[name].unobserved(before[name], self.policy, now)
                 continue
-            memory = self._memories.get(name) or self._memory(group)
+            memory = self._memories.get(name)
+            if memory is None:
+                memory = self._memories[name] = GroupMemory(group)
+                memory.starts.restore(self._expected_starts.get(name, ()))
             of_group = {i.id: observations[i.id] for i in group.instances if i.id in observations}
             self._group_status[name] = memory.observe(group, of_group, self.policy, now)
         self._memories = {name: self._memories[name] for name in self._group_status}
-
-    def _memory(self, group: NodeGroup) -> GroupMemory:
-        memory = self._memories[group.name] = GroupMemory(group)
-        memory.starts.restore(self._expected_starts.get(group.name, ()))
-        return memory
 
     def starts(self) -> dict[GroupName, tuple[float, ...]]:
         """How many seconds each of the last nodes of a group took to start, by group; a later process passes it to
@@ -115,7 +113,9 @@ class NodeGroupRegistry:
         """The scale-ups that may be requested now. If a limit does not allow all of them, those of higher priority come first.
         A scale-up whose call was not answered is requested again, with the same size."""
         again = [
-            self._again(name, memory.unconfirmed) for name, memory in self._memories.items() if memory.unconfirmed is not None
+            Grow(group=name, provider=memory.group.provider, seen=memory.unconfirmed.seen, to=memory.unconfirmed.to, again=True)
+            for name, memory in self._memories.items()
+            if memory.unconfirmed is not None
         ]
         queued: list[WaitingScaleUp] = []
         rooms = _Rooms(self._group_status.values(), self.policy)
@@ -129,11 +129,6 @@ class NodeGroupRegistry:
         self.queued = tuple(queued)
         repeated = (scale_up for scale_up in again if self._group_status[scale_up.group].known)
         return GrantedScaleUps(scale_ups=(*repeated, *rooms.scale_ups(self._group_status)), queued=self.queued)
-
-    def _again(self, name: GroupName, unconfirmed: UnconfirmedScaleUp) -> Grow:
-        return Grow(
-            group=name, provider=self._memories[name].group.provider, seen=unconfirmed.seen, to=unconfirmed.to, again=True
-        )
 
     # --- how calls ended --------------------------------------------------------------------------------------------------
 
@@ -151,21 +146,16 @@ class NodeGroupRegistry:
         if memory is None:
             return
         if kind in {None, "unknown"} and not scale_up.again:
-            self._expect(scale_up, answered=kind is None)
+            # Adds the requested nodes to the group's status, which is used for as long as the provider does not answer.
+            status, answered = self._group_status[scale_up.group], kind is None
+            group = replace(status.group, target=scale_up.to) if answered else status.group
+            coming = status.coming + scale_up.nodes
+            self._group_status[scale_up.group] = replace(status, group=group, coming=coming, doubtful=not answered)
         if kind == "unknown":
             return
         memory.unconfirmed = None
         if kind not in {None, "conflict", "limit"}:
             memory.back_off(self.policy, code=str(kind), message=detail, now=now)
-
-    def _expect(self, scale_up: Grow, *, answered: bool) -> None:
-        """Adds the requested nodes to the group's status. The provider may not answer at the next observation, and the status
-        is then used until it does."""
-        group_status = self._group_status[scale_up.group]
-        group = replace(group_status.group, target=scale_up.to) if answered else group_status.group
-        self._group_status[scale_up.group] = replace(
-            group_status, group=group, coming=group_status.coming + scale_up.nodes, doubtful=not answered
-        )
 
     def deleted(self, group: GroupName, now: Instant, *, ok: bool) -> None:
         """Notes the end of a removal of nodes that had been in use. It starts a cool-down of this group only."""

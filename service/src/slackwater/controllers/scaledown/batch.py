@@ -74,12 +74,11 @@ def choose_batch(
         else:
             choice.hold(found, *held)
     singles = _first_of_refused(_whole_groups(ripe, groups, choice), refused, choice)
-    for found in singles:
-        if found.empty:
-            choice.offer_empty(found)
-    for found in sorted(singles, key=lambda found: found.risky):
-        if not found.empty:
-            choice.offer_drain(found)
+    for found in sorted(singles, key=lambda found: (not found.empty, not found.empty and found.risky)):
+        if not found.empty and choice.blocks_drains:
+            choice.hold(found, UnremovableReason.DRAINS_DO_NOT_OVERLAP, f"{under_way.removals} are being removed")
+        else:
+            choice.offer([found])
     return choice.made(plan)
 
 
@@ -130,7 +129,7 @@ def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGrou
             for found in nodes:
                 choice.hold(found, UnremovableReason.ALL_OR_NOTHING, f"{name}: {len(nodes)} of {groups[name].target} can go")
         else:
-            choice.offer_whole(nodes)
+            choice.offer(nodes)
     return singles
 
 
@@ -145,43 +144,26 @@ class _Choice:
     def hold(self, found: Removable, unremovable_reason: UnremovableReason, detail: str) -> None:
         self.held.append(KeptNode(node=found.node, unremovable_reason=unremovable_reason, detail=detail))
 
-    def _removals(self) -> int:
-        return self.under_way.removals + len(self.empty) + len(self.drains)
+    @property
+    def blocks_drains(self) -> bool:
+        """Does no drain begin because a node is being removed?"""
+        return not self.policy.parallel_drain and self.under_way.removals > 0
 
-    def _throttle(self, found: Removable) -> None:
-        detail = f"{self._removals()} of {self.policy.max_scale_down_parallelism} are being removed"
-        if not found.empty:
-            drains = self.under_way.drains + len(self.drains)
-            detail += f", {drains} of {self.policy.max_drain_parallelism} drained"
-        self.hold(found, UnremovableReason.THROTTLED, detail)
-
-    def offer_empty(self, found: Removable) -> None:
-        if self._removals() < self.policy.max_scale_down_parallelism:
-            self.empty.append(found)
-        else:
-            self._throttle(found)
-
-    def offer_drain(self, found: Removable) -> None:
-        if not self.policy.parallel_drain and self.under_way.removals:
-            self.hold(found, UnremovableReason.DRAINS_DO_NOT_OVERLAP, f"{self.under_way.removals} are being removed")
-        elif self._removals() < self.policy.max_scale_down_parallelism and self._may_drain():
-            self.drains.append(found)
-        else:
-            self._throttle(found)
-
-    def _may_drain(self) -> bool:
-        return self.under_way.drains + len(self.drains) < self.policy.max_drain_parallelism
-
-    def offer_whole(self, nodes: Sequence[Removable]) -> None:
-        """Adds all nodes of a group to the batch if the limits allow one of them; they may then exceed the limits together."""
-        drained = any(not found.empty for found in nodes)
-        blocked = drained and not self.policy.parallel_drain and self.under_way.removals > 0
-        if self._removals() < self.policy.max_scale_down_parallelism and (not drained or self._may_drain()) and not blocked:
-            for found in nodes:
+    def offer(self, nodes: Sequence[Removable]) -> None:
+        """Adds a node, or all nodes of a group, to the batch if the limits allow one of them; the nodes of a group may then
+        exceed the limits together."""
+        policy, drained = self.policy, any(not found.empty for found in nodes)
+        removals = self.under_way.removals + len(self.empty) + len(self.drains)
+        drains = self.under_way.drains + len(self.drains)
+        may_drain = not drained or (drains < policy.max_drain_parallelism and not self.blocks_drains)
+        for found in nodes:
+            if removals < policy.max_scale_down_parallelism and may_drain:
                 (self.empty if found.empty else self.drains).append(found)
-        else:
-            for found in nodes:
-                self._throttle(found)
+            else:
+                detail = f"{removals} of {policy.max_scale_down_parallelism} are being removed"
+                if not found.empty:
+                    detail += f", {drains} of {policy.max_drain_parallelism} drained"
+                self.hold(found, UnremovableReason.THROTTLED, detail)
 
     def made(self, plan: ScaleDownPlan) -> Batch:
         return Batch(status=self._status(plan), empty=tuple(self.empty), drains=tuple(self.drains), held=tuple(self.held))

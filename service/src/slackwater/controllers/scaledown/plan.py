@@ -24,7 +24,6 @@ from slackwater.controllers.scaledown.planning_input import PlaceholderPods, Pla
 from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
 from slackwater.controllers.scaledown.state import (
-    DrainFailure,
     Eviction,
     Failure,
     KeptNode,
@@ -186,7 +185,7 @@ class _Planning:
             if kept is not None:
                 self._keep(kept)
             elif group is not None and own is not None:
-                removal_score = weighing.weigh(row, group)
+                removal_score = weighing.weigh(row)
                 if isinstance(removal_score, RemovalScore):
                     yield _Eligible(row, node.name, group, node.ready, own, removal_score)
                 else:
@@ -211,7 +210,12 @@ class _Planning:
         for row in sorted(leaving, key=lambda row: (self.state.deleted_set[nodes[row].name], row)):
             found = self.evacuations.evacuate(row, rows=self.destinations.rows(), begun=True)
             if isinstance(found, NotEvacuated):
-                return self._unplaced_pod(nodes[row].name, UnremovableReason.LEAVING_PODS_HOMELESS, found)
+                return KeptNode(
+                    node=nodes[row].name,
+                    unremovable_reason=UnremovableReason.LEAVING_PODS_HOMELESS,
+                    detail=f"{found.pod.key} of {nodes[row].name}: {_words(found.reasons)}",
+                    blocked_by=found.pod.key,
+                )
             if found is not None:
                 self._remember(found, nodes[row].name)
         return None
@@ -238,15 +242,7 @@ class _Planning:
             node=node, unremovable_reason=UnremovableReason.EVICTED_PODS_HOMELESS, detail=detail, blocked_by=pod.key
         )
 
-    def _unplaced_pod(self, node: NodeName, unremovable_reason: UnremovableReason, found: NotEvacuated) -> KeptNode:
-        detail = f"{found.pod.key} of {node}: {_words(found.reasons)}"
-        return KeptNode(node=node, unremovable_reason=unremovable_reason, detail=detail, blocked_by=found.pod.key)
-
     # --- the simulation ---------------------------------------------------------------------------------------------------
-
-    def _time_is_over(self) -> bool:
-        # Calls `stop` first, at each step: in that call the planning process answers questions.
-        return self.stop() and self.evaluated > self.policy.min_evaluated
 
     def _try(self, candidate: _Eligible, minima: RemainingMinima) -> None:
         node = candidate.node
@@ -266,7 +262,9 @@ class _Planning:
             self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.SLACK_NEEDED, detail=detail))
             return
         self.evaluated += 1
-        found = self.evacuations.evacuate(candidate.row, rows=self.destinations.rows(), stop=self._time_is_over)
+        # `stop` is called first, at each step: in that call the planning process answers questions.
+        may_stop = self.evaluated > self.policy.min_evaluated
+        found = self.evacuations.evacuate(candidate.row, rows=self.destinations.rows(), stop=lambda: self.stop() and may_stop)
         match found:
             case None:
                 self.cut = True
@@ -351,7 +349,13 @@ class _Planning:
             non_candidate_set={**{name: old[name] for name in lately}, **self.failures},
             pod_destination_hints=self._hints(),
             recent_evictions=recent,
-            failed_drains=self._failed_drains(names),
+            # A node is forgotten if no drain of it fails within the longest back-off after its own back-off has ended.
+            failed_drains={
+                name: failed
+                for name in names
+                if (failed := self.state.failed_drains.get(name)) is not None
+                and self.facts.now < failed.at + self.policy.backoff_seconds(failed.count) + self.policy.max_drain_backoff
+            },
         )
         return ScaleDownPlan(
             state=state,
@@ -361,18 +365,6 @@ class _Planning:
             evaluated=self.evaluated,
             cut=self.cut,
         )
-
-    def _failed_drains(self, names: list[NodeName]) -> dict[NodeName, DrainFailure]:
-        """The failed drains to remember. A node is forgotten if no drain of it fails within the longest back-off after its own
-        back-off has ended.
-        """
-        old, policy = self.state.failed_drains, self.policy
-        return {
-            name: failed
-            for name in names
-            if (failed := old.get(name)) is not None
-            and self.facts.now < failed.at + policy.backoff_seconds(failed.count) + policy.max_drain_backoff
-        }
 
     def _hints(self) -> dict[NodeName, Mapping[PodUid, NodeName]]:
         """The destinations found for pods, by the node that they leave, for the next loop.

@@ -26,7 +26,7 @@ class PlanningInput:
     or assume the worst.
 
     `group_of`: the group of each node that belongs to one. `arriving`: the nodes on which pending pods were placed in the
-    snapshot. `prices`: the price of a node of each group, all for the same length of time.
+    snapshot.
     """
 
     snapshot: ClusterSnapshot
@@ -38,7 +38,6 @@ class PlanningInput:
     budgets: tuple[DisruptionBudget, ...] | None = None
     replicas: Targets | None = None
     arriving: frozenset[NodeName] = frozenset()
-    prices: Mapping[GroupName, float] = field(default_factory=dict)
     #: Placeholders with their nodes; they are neither in the snapshot nor in `running_pods`.
     placeholders: Sequence[Pod] = ()
     #: The number of working nodes that each group keeps for slack; see `controllers.slack.state`. Except for the groups

@@ -2,15 +2,13 @@
 
     score = saved / (1 + disruption_cost / 10)
 
-`saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory. If
-prices are known, the node's price takes the place of its size; no provider reports any yet. `disruption_cost` is a sum over
-the pods that would move: 1 for the move; 1 if the pod restarts (a virtual machine that migrates does not); up to 1 for its age
-(1 for a day or more: a pod that ran for long has warm caches); 1/(1+left), where `left` is the number of disruptions that its
-tightest budget allows; and up to 1 more or less for its pod-deletion-cost. The scale of ten is a choice: a disruption cost of
-ten halves the score.
+`saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory. No
+provider reports prices. `disruption_cost` is a sum over the pods that would move: 1 for the move; 1 if the pod restarts (a
+virtual machine that migrates does not); up to 1 for its age (1 for a day or more: a pod that ran for long has warm caches);
+1/(1+left), where `left` is the number of disruptions that its tightest budget allows; and up to 1 more or less for its
+pod-deletion-cost. The scale of ten is a choice: a disruption cost of ten halves the score.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,9 +16,7 @@ from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
-from slackwater.fit.remaining_pdb_tracker import Disruptions
-from slackwater.model.ids import Row, UnixTime
-from slackwater.model.nodegroups import GroupName
+from slackwater.model.ids import Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
@@ -68,9 +64,8 @@ class RemovalScorer:
         self._planning_input = planning_input
         self._facts = facts
         self._mean: tuple[float, float] = (1.0, 1.0) if mean is None else (max(mean[0], 1.0), max(mean[1], 1.0))
-        self._mean_price = _mean_price(planning_input.prices, planning_input)
 
-    def weigh(self, row: Row, group: GroupName | None) -> RemovalScore | tuple[Pod, UnremovableReason]:
+    def weigh(self, row: Row) -> RemovalScore | tuple[Pod, UnremovableReason]:
         """The node's score; or, if a drainability rule keeps a pod on the node, the first such pod and the reason.
 
         Pods that would come from nodes that are emptied before do not count here: they count for their own node.
@@ -83,8 +78,13 @@ class RemovalScorer:
                 return pod, verdict.unremovable_reason
             if verdict.outcome in _DISRUPTION_COST:
                 movers.append(pod)
-        ages = [_age(pod, facts.now) for pod in movers]
-        slacks = [] if facts.disruptions is None else _slacks(movers, facts.disruptions)
+        times = [_time(pod.started_at or pod.created_at) for pod in movers]
+        ages = [0.0 if at is None else max(facts.now - at, 0.0) for at in times]
+        slacks: list[int] = []
+        if (disruptions := facts.disruptions) is not None:
+            # For each pod with a budget, the number of disruptions that its tightest budget allows.
+            budgets_of = (disruptions.of(pod) for pod in movers)
+            slacks = [min(disruptions.left(*budget) for budget in budgets) for budgets in budgets_of if budgets]
         restarts = sum(not pod.migratable for pod in movers)
         disruption_cost = (
             len(movers)
@@ -93,8 +93,9 @@ class RemovalScorer:
             + sum([1.0 / (1.0 + max(slack, 0)) for slack in slacks])
             + sum([_cost(pod) for pod in movers if pod.eviction_facts.deletion_cost])
         )
+        cpu, memory = self._planning_input.snapshot.facts.allocatable[[CPU, MEMORY], row].tolist()
         return RemovalScore(
-            saved=self._saved(row, group),
+            saved=float((cpu / self._mean[0] + memory / self._mean[1]) / 2),
             disruption_cost=max(disruption_cost, 0.0),
             pods=len(movers),
             restarts=restarts,
@@ -102,34 +103,10 @@ class RemovalScorer:
             oldest_seconds=max(ages, default=0.0),
         )
 
-    def _saved(self, row: Row, group: GroupName | None) -> float:
-        price = None if group is None else self._planning_input.prices.get(group)
-        if price is not None and self._mean_price > 0:
-            return price / self._mean_price
-        cpu, memory = self._planning_input.snapshot.facts.allocatable[[CPU, MEMORY], row].tolist()
-        return float((cpu / self._mean[0] + memory / self._mean[1]) / 2)
-
-
-def _mean_price(prices: Mapping[GroupName, float], planning_input: PlanningInput) -> float:
-    known = [prices[group] for group in planning_input.group_of.values() if group in prices]
-    return sum(known) / len(known) if known else 0.0
-
-
-def _slacks(pods: Iterable[Pod], disruptions: Disruptions) -> list[int]:
-    """For each pod with a budget, the number of disruptions that its tightest budget allows."""
-    found = (disruptions.of(pod) for pod in pods)
-    return [min(disruptions.left(*budget) for budget in budgets) for budgets in found if budgets]
-
 
 def _cost(pod: Pod) -> float:
     cost = float(pod.eviction_facts.deletion_cost)
     return cost / (abs(cost) + _COST_SCALE)
-
-
-def _age(pod: Pod, now: UnixTime) -> float:
-    """The pod's age in seconds; 0 if not known."""
-    at = _time(pod.started_at or pod.created_at)
-    return 0.0 if at is None else max(now - at, 0.0)
 
 
 @lru_cache(maxsize=8_192)
