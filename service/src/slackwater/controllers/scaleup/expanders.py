@@ -104,8 +104,6 @@ Measure = Callable[[Option], Any]
 #: An option's measures, in the order of the chain.
 Merit = tuple[Any, ...]
 
-_SIMPLE: Final[Mapping[str, Measure]] = {"most-pods": most_pods, "least-nodes": least_nodes}
-
 
 def chain_of(
     names: Sequence[ExpanderName], *, seed: int, priorities: Priorities, weights: Weights, largest: Resources
@@ -113,13 +111,14 @@ def chain_of(
     """Makes the function that returns an option's merit by these expanders, with a random draw as the last measure. `largest`:
     for each resource the most that any group's new node has."""
     lot = partial(draw, seed=seed)
-    own: dict[str, Measure] = {
+    by_name: dict[str, Measure] = {
+        "most-pods": most_pods,
+        "least-nodes": least_nodes,
         "random": lot,
         "priority": partial(rank, priorities=priorities),
         "least-waste": partial(waste, weights=weights),
         "smallest-node": partial(node_size, weights=weights, largest=largest),
     }
-    by_name: Mapping[str, Measure] = {**_SIMPLE, **own}
     measures: list[Measure] = [*(by_name[name] for name in names), lot]
     return lambda option: tuple(measure(option) for measure in measures)
 

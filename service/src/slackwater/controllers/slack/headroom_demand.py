@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slackwater.controllers.slack.headroom_limits import HeadroomCut, within_quotas
+from slackwater.controllers.slack.headroom_limits import HeadroomCut, requests_of, within_quotas
 from slackwater.controllers.slack.planning_input import PodHeadroom
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import ACTIVE_CAPACITY, BufferStatus, CapacityBuffer, Condition, HeadroomRequests, Workload
-from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind
+from slackwater.model.pod_constraints import Kind
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from slackwater_protocol.names import SLACK
 
@@ -193,8 +193,7 @@ def _chunks(buffer: CapacityBuffer, workload: Workload, kind: Kind) -> int:
 
 def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
     """How many pods the limits allow. Raises `_NotReady` if no limit is on a resource that the pod requests."""
-    asks = dict((kind.pod_constraints or NO_POD_CONSTRAINTS).scalars)
-    asks.update(cpu=kind.requests.cpu, memory=kind.requests.memory)
+    asks = requests_of(kind)
     counts = [limit // asks[name] for name, limit in limits if asks.get(name)]
     if not counts:
         raise _NotReady("limits name no resource that the pod asks for")

@@ -68,7 +68,7 @@ def within_quotas(asked: Iterable[PodHeadroom], quotas: Iterable[ResourceQuota])
     cuts: list[HeadroomCut] = []
     for each in asked:
         of_namespace = left.get(each.kind.namespace, [])
-        requests = {"pods": 1, **_requests(each.kind)}
+        requests = {"pods": 1, **requests_of(each.kind)}
         counts = [
             max(own.get(name, 0), 0) // amount for own in of_namespace for name, amount in requests.items() if name in own
         ]
@@ -127,7 +127,8 @@ def _by_namespace(asked: Sequence[PodHeadroom], shares: Sequence[int], limits: H
     return granted
 
 
-def _requests(kind: Kind) -> dict[str, int]:
+def requests_of(kind: Kind) -> dict[str, int]:
+    """What a pod requests of each resource, except nothing."""
     asks = dict((kind.pod_constraints or NO_POD_CONSTRAINTS).scalars)
     return {
         name: amount for name, amount in {**asks, "cpu": kind.requests.cpu, "memory": kind.requests.memory}.items() if amount
@@ -146,7 +147,7 @@ def _per_node(kind: Kind, nodes: Sequence[SlackNode]) -> int:
     counts = []
     for each in nodes:
         has = {"pods": _PODS, **dict(each.node.scalars), "cpu": each.room.cpu, "memory": each.room.memory}
-        counts.append(min(has.get(name, 0) // amount for name, amount in {"pods": 1, **_requests(kind)}.items()))
+        counts.append(min(has.get(name, 0) // amount for name, amount in {"pods": 1, **requests_of(kind)}.items()))
     return min((count for count in counts if count > 0), default=1)
 
 

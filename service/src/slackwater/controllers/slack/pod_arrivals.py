@@ -100,26 +100,24 @@ _MIX: Final = 256
 _SECOND: Final = 1.0
 
 
+#: What is counted by minute, as it is saved.
+_RINGS: Final = ("arrivals", "departures", "inTime", "late")
+
+
 @dataclass(slots=True)
 class _Class:
     """The log of one class of pods. `mix`: constraints and labels of the newest pods. `waiting`: the number of pods that have
     no node yet and are not late. `all_in_time`, `all_late`: counts since the process began."""
 
     of: PodClass
-    arrivals: MinuteCounts
-    departures: MinuteCounts
-    in_time: MinuteCounts
-    late: MinuteCounts
+    #: The counts by minute of each of `_RINGS`.
+    rings: dict[str, MinuteCounts]
     mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
     #: Pods that had no node when they were first seen, in that order. Some may have one by now.
     queue: deque["_TrackedPod"] = field(default_factory=deque)
     waiting: int = 0
     all_in_time: int = 0
     all_late: int = 0
-
-    def rings(self) -> dict[str, MinuteCounts]:
-        """The four counts by minute, keyed by the names under which they are saved."""
-        return {"arrivals": self.arrivals, "departures": self.departures, "inTime": self.in_time, "late": self.late}
 
 
 @dataclass(slots=True)
@@ -137,7 +135,7 @@ class ArrivalLog:
     Unix times."""
 
     def __init__(self, classes: Sequence[PodClass], now: UnixTime) -> None:
-        self._classes = [_a_class(of, _minute(now)) for of in classes]
+        self._classes = [_Class(of, {name: MinuteCounts(MOST_MINUTES, _minute(now)) for name in _RINGS}) for of in classes]
         #: Existing pods of a class.
         self._known: dict[PodUid, _TrackedPod] = {}
         #: Pods that were created before this time were counted by an earlier process, or by none.
@@ -174,7 +172,7 @@ class ArrivalLog:
         self._overdue(now)
         end = _minute(now) + 1
         classes = {
-            each.of.name: {name: {"end": end, "counts": ring.until(end).tolist()} for name, ring in each.rings().items()}
+            each.of.name: {name: {"end": end, "counts": ring.until(end).tolist()} for name, ring in each.rings.items()}
             for each in self._classes
         }
         return {"at": now, "classes": classes}
@@ -186,7 +184,7 @@ class ArrivalLog:
         found: list[tuple[MinuteCounts, int, list[int]]] = []
         for each in self._classes:
             kept = saved["classes"].get(each.of.name, {})
-            for name, ring in each.rings().items():
+            for name, ring in each.rings.items():
                 if name in kept:
                     counts = [int(count) for count in kept[name]["counts"]]
                     found.append((ring, min(int(kept[name]["end"]), _minute(now) + 1) - len(counts), counts))
@@ -200,7 +198,7 @@ class ArrivalLog:
         of.mix.append((pod.kind, pod.labels))
         is_new, is_young = tracked.created > self._since, now - tracked.created <= of.of.within
         if is_new:
-            of.arrivals.add(_minute(tracked.created))
+            of.rings["arrivals"].add(_minute(tracked.created))
         else:
             tracked.over = pod.ended  # its end was counted by an earlier process, or not at all
         if pod.node is None and not pod.ended:
@@ -233,42 +231,32 @@ def _judge(tracked: _TrackedPod, now: UnixTime, *, found: bool) -> None:
 def _leave(tracked: _TrackedPod, now: UnixTime) -> None:
     if not tracked.over:
         tracked.over = True
-        tracked.of.departures.add(_minute(now))
-
-
-def _a_class(of: PodClass, minute: int) -> _Class:
-    return _Class(
-        of=of,
-        arrivals=MinuteCounts(MOST_MINUTES, minute),
-        departures=MinuteCounts(MOST_MINUTES, minute),
-        in_time=MinuteCounts(MOST_MINUTES, minute),
-        late=MinuteCounts(MOST_MINUTES, minute),
-    )
+        tracked.of.rings["departures"].add(_minute(now))
 
 
 def _note(of: _Class, now: UnixTime, *, in_time: bool) -> None:
     of.all_in_time += in_time
     of.all_late += not in_time
-    (of.in_time if in_time else of.late).add(_minute(now))
+    of.rings["inTime" if in_time else "late"].add(_minute(now))
 
 
 def _observed(each: _Class, minute: int) -> Observed:
     newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal ones are one object: see `KindInterner`
     shares = Counter(id(kind) for kind, _ in each.mix)
-    arrivals = each.arrivals.until(minute)
-    in_time, late = each.in_time.until(minute), each.late.until(minute)
+    arrivals, departures, in_time, late = (ring.until(minute) for ring in each.rings.values())
+    now = {name: ring.at(minute) for name, ring in each.rings.items()}
     return Observed(
         of=each.of,
         minute=minute,
         arrivals=arrivals,
-        departures=_as_long_as(arrivals, each.departures.until(minute)),
+        departures=_as_long_as(arrivals, departures),
         in_time=_as_long_as(arrivals, in_time),
         late=_as_long_as(arrivals, late),
-        moved=each.arrivals.at(minute) - each.departures.at(minute),
+        moved=now["arrivals"] - now["departures"],
         mix=tuple(KindShare(*newest[kind], count) for kind, count in shares.most_common()),
         kept=SLOAttainment(
-            in_time=int(in_time[1 - _DAY :].sum()) + each.in_time.at(minute),
-            late=int(late[1 - _DAY :].sum()) + each.late.at(minute),
+            in_time=int(in_time[1 - _DAY :].sum()) + now["inTime"],
+            late=int(late[1 - _DAY :].sum()) + now["late"],
             waiting=each.waiting,
             all_in_time=each.all_in_time,
             all_late=each.all_late,

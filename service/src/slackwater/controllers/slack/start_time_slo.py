@@ -183,16 +183,6 @@ _CLEARLY: Final = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _ShareResult:
-    """What the share `exceeded` of value `share` would have given on the history. `kept_ppm`: the millionths of pods that would
-    have found room at once. `room`: the mean room that would have been kept, in pods."""
-
-    share: float
-    kept_ppm: int
-    room: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Forecaster:
     """A forecaster: a rule that selects past needs, and how it did on the history. Times are in buckets.
 
@@ -290,33 +280,24 @@ def _tried(history: ArrivalHistory, forecaster: Forecaster, like: Int64, start: 
     `like`: the selected needs of each block from `start` on."""
     goal = PPM - AIM * (PPM - history.slo.share_ppm)
     size = len(history.seen) - start
-    before: _ShareResult | None = None
+    before: tuple[float, int, float] | None = None
     for share in _SHARES:
         wanted = np.zeros(len(history.seen), np.int64)
         estimate = forecaster.estimate(like, share)[:size] if forecaster.period else np.repeat(_above(like, share), size)
-        wanted[start:] = _most_within(estimate, history.slo.lead)
+        # The largest need from the bucket until one lead later, since nodes must be requested one lead earlier.
+        wanted[start:] = _highest(estimate[::-1], history.slo.lead)[::-1]
         room = history.room(wanted)
-        result = _ShareResult(
-            share=share, kept_ppm=kept_ppm(history.seen, room, history.slo, start=start), room=float(room[start:].mean())
-        )
-        if result.kept_ppm >= goal:
-            return _between(forecaster, before, result, goal)
-        before = result
+        kept, mean = kept_ppm(history.seen, room, history.slo, start=start), float(room[start:].mean())
+        if kept < goal:
+            before = share, kept, mean
+        elif before is None:
+            return replace(forecaster, exceeded=share), mean
+        else:  # between the two shares, so that a small change of the history changes the result only a little
+            last_share, last_kept, last_mean = before
+            part = (goal - last_kept) / (kept - last_kept)
+            exceeded = exp(log(last_share) * (1 - part) + log(share) * part)
+            return replace(forecaster, exceeded=exceeded), last_mean * (1 - part) + mean * part
     return replace(forecaster, exceeded=_SHARES[-1]), float("inf")
-
-
-def _between(forecaster: Forecaster, before: _ShareResult | None, found: _ShareResult, goal: float) -> tuple[Forecaster, float]:
-    """Interpolates between two shares: that of `before`, the last one tried that missed the goal, and that of `found`, the
-    first that reached it. So a small change of the history changes the result only a little. `before` None: the first share
-    tried reached the goal, and is taken as it is.
-
-    Returns the forecaster with the share, and the mean room in pods that it would have kept.
-    """
-    if before is None:
-        return replace(forecaster, exceeded=found.share), found.room
-    part = (goal - before.kept_ppm) / (found.kept_ppm - before.kept_ppm)
-    exceeded = exp(log(before.share) * (1 - part) + log(found.share) * part)
-    return replace(forecaster, exceeded=exceeded), before.room * (1 - part) + found.room * part
 
 
 def _above(ordered: Int64, share: float) -> Int64:
@@ -328,12 +309,3 @@ def _above(ordered: Int64, share: float) -> Int64:
         return np.asarray(np.ceil(ordered[:, -1] * (1 + _BEYOND * log(1 / (share * size)))), np.int64)
     low, high = ordered[:, max(int(at) - 1, 0)], ordered[:, min(int(at), size - 1)]
     return np.asarray(np.ceil(low + (high - low) * (at - int(at))), np.int64)
-
-
-def _most_within(values: Int64, lead: int) -> Int64:
-    """For each bucket, the largest value from the bucket until one lead later, since nodes must be requested one lead
-    earlier."""
-    found = values.copy()
-    for shift in range(1, min(lead, len(values) - 1) + 1):
-        found[:-shift] = np.maximum(found[:-shift], values[shift:])
-    return found

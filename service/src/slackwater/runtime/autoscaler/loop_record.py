@@ -123,10 +123,6 @@ _SECONDS: Final = tuple(0.01 * 2**power for power in range(18))
 _LATE: Final = "timeout"
 
 
-def _spreads() -> dict[Function, Spread]:
-    return {name: Spread(_SECONDS) for name in FUNCTIONS}
-
-
 @dataclass(slots=True)
 class LoopCounts:
     """Counts over all loops of this process. `errors` is by Cluster Autoscaler's error types, `failed_scale_ups` and
@@ -148,7 +144,7 @@ class LoopCounts:
     failed_scale_ups: Counter[str] = field(default_factory=Counter)
     failed_nodes: Counter[str] = field(default_factory=Counter)
     last_activity: dict[str, UnixTime] = field(default_factory=dict)
-    durations: dict[Function, Spread] = field(default_factory=_spreads)
+    durations: dict[Function, Spread] = field(default_factory=lambda: {name: Spread(_SECONDS) for name in FUNCTIONS})
 
     def begun(self, at: UnixTime) -> None:
         self.last_activity["main"] = at

@@ -27,7 +27,7 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
     pending = record.pending
     return {
         "loop": record.number,
-        "at": _rfc3339(record.at),
+        "at": datetime.fromtimestamp(record.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "generation": record.generation,
         "healthy": record.healthy,
         "seconds": {
@@ -200,10 +200,6 @@ def stamp(at: UnixTime) -> str:
     """The time in Cluster Autoscaler's format: 2026-08-21 10:00:00.123 +0000 UTC."""
     moment = datetime.fromtimestamp(at, UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{moment.microsecond // 1000:03} +0000 UTC"
-
-
-def _rfc3339(at: UnixTime) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _seconds(value: float) -> float:

@@ -29,7 +29,9 @@ _FIRST_TO_BE_KILLED: Final = "1000"
 def main() -> None:
     """Serves messages until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _lower_priority()
+    os.nice(_NICENESS)
+    with contextlib.suppress(OSError):  # not Linux, or a sandbox that hides it
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_BE_KILLED, encoding="ascii")
     gc.set_threshold(50_000, 20, 20)
     # What the program prints goes to standard error from now on, so that it does not end up among the answers.
     output = Output(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
@@ -58,12 +60,6 @@ def _read(messages: BinaryIO, arrivals: "Queue[bytes]") -> None:
         arrivals.put(frame)
     # `sys.exit` would end only this thread. Nobody needs the plan that the main thread may be making.
     os._exit(0)
-
-
-def _lower_priority() -> None:
-    os.nice(_NICENESS)
-    with contextlib.suppress(OSError):  # not Linux, or a sandbox that hides it
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_BE_KILLED, encoding="ascii")
 
 
 if __name__ == "__main__":

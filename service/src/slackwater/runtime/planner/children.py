@@ -77,7 +77,9 @@ class Children:
         Returns None in the parent; a thread passes on the child's answer to the output. Returns in the child the function that
         answers a question and ends the child.
         """
-        self._end_older()
+        with self._lock:
+            if self._now is not None:
+                os.kill(self._now.pid, signal.SIGKILL)
         from_child, to_parent = os.pipe()
         life_of_parent, life = os.pipe()
         try:
@@ -99,11 +101,6 @@ class Children:
         child = self._now = _Child(pid, life)
         threading.Thread(target=self._relay, args=(number, child, from_child), name="answer", daemon=True).start()
         return None
-
-    def _end_older(self) -> None:
-        with self._lock:
-            if self._now is not None:
-                os.kill(self._now.pid, signal.SIGKILL)
 
     def _relay(self, number: int, child: _Child, from_child: int) -> None:
         """Passes the child's answer on to the output, piece by piece. When the child has ended, reports how."""

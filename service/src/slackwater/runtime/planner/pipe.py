@@ -130,10 +130,6 @@ class Link:
         """For how long the process has given no sign of progress; 0 if no plan is being made."""
         return 0.0 if self._plan is None or self._plan.arrived.is_set() else self._clock() - self._heard_at
 
-    def _hear(self) -> None:
-        self.longest_silence = max(self.longest_silence, self.silent_seconds())
-        self._heard_at = self._clock()
-
     def fail_waits(self) -> None:
         """Ends all waits for answers with an error, because the process has ended."""
         for reply in (self._plan, *self._questions.values()):
@@ -235,7 +231,8 @@ class Link:
             while True:
                 (length,) = HEAD.unpack(await self._input.receive_exactly(HEAD.size))
                 frame = await self._input.receive_exactly(length)
-                self._hear()
+                self.longest_silence = max(self.longest_silence, self.silent_seconds())
+                self._heard_at = self._clock()
                 if frame[:1] == PLAN:
                     self._take_plan(frame[1:])
                 elif frame[:1] != PROGRESS:

@@ -188,7 +188,7 @@ class PlanningProcess:
         _log.error("planning process ended", pid=pid, how=self._how, seconds=round(seconds, 1), restarts=self._restarts)
 
     async def _end_when_idle(self, link: Link) -> None:
-        while not self._is_idle():  # noqa: ASYNC110 - idling is a matter of time, which no event reports
+        while self._plans or self._waiting or self._clock() - self._asked_at <= self._idle_seconds:  # noqa: ASYNC110 - no event
             await anyio.sleep(self._idle_seconds / 10)
         self._wanted = anyio.Event()
         self._now(None)  # plans and questions from now on wait for the next process
@@ -207,9 +207,6 @@ class PlanningProcess:
                 _log.error("planning process hangs, and is ended", pid=link.process.pid, seconds=allowed)
                 link.kill()
                 return
-
-    def _is_idle(self) -> bool:
-        return not self._plans and not self._waiting and self._clock() - self._asked_at > self._idle_seconds
 
     def _now(self, link: Link | None) -> None:
         self._link = link

@@ -38,25 +38,13 @@ class Auxiliary(Protocol):
     def reset(self) -> None: ...
 
 
-class NothingAuxiliary:
-    """A source without auxiliary objects, for a service without an autoscaler, which does not watch them."""
-
-    ready = True
-
-    def changes(self) -> AuxiliaryObjects:
-        return AuxiliaryObjects()
-
-    def reset(self) -> None:
-        pass
-
-
 class ReplicaFeed:
     """Collects the changes for the replica. `auxiliary` has the auxiliary objects as last collected; a field is None until its
     objects have been listed."""
 
     def __init__(self, state_machine: StateMachine, auxiliary: Auxiliary | None = None) -> None:
         self._state_machine = state_machine
-        self._source = NothingAuxiliary() if auxiliary is None else auxiliary
+        self._source = auxiliary  # None: a service without an autoscaler does not watch them
         self._collector: ChangeCollector | None = None
         self.auxiliary = AuxiliaryObjects()
         #: The pods that the replica has.
@@ -69,7 +57,8 @@ class ReplicaFeed:
         """Follows the journals from now on, for a new, empty replica."""
         assert self._collector is None, "there is a replica already"
         self._collector = ChangeCollector(self._state_machine)
-        self._source.reset()
+        if self._source is not None:
+            self._source.reset()
 
     def end(self) -> None:
         """Stops following the journals, because the replica is gone."""
@@ -79,7 +68,8 @@ class ReplicaFeed:
 
     def reset(self) -> None:
         """Makes the next collection the whole cluster, because the replica may lack what was collected last."""
-        self._source.reset()
+        if self._source is not None:
+            self._source.reset()
         self._pods, self._planned = {}, {}
         if self._collector is not None:
             self._collector.reset()
@@ -99,7 +89,8 @@ class ReplicaFeed:
                 pods += some[1]
             await anyio.lowlevel.checkpoint()
         with watch:
-            around = self._source.changes() if self._source.ready else AuxiliaryObjects()
+            source = self._source
+            around = source.changes() if source is not None and source.ready else AuxiliaryObjects()
             self.auxiliary = _with(self.auxiliary, around)
             changes = collector.rest((nodes, pods), around)
             self._note(changes.pods[len(pods) :], for_plan=for_plan)

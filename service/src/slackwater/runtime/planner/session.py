@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
@@ -30,20 +30,18 @@ _Hints = Mapping[NodeName, Mapping[PodUid, NodeName]]
 AnswerInChild = Callable[[PlannerQuestion, SnapshotReplica], None]
 
 
-class AnswerStarter(Protocol):
-    """Forks the child that answers question `number` within `seconds`. Returns None in the parent, and in the child the
-    function that answers. Implemented by `children.Children.begin`."""
-
-    def __call__(self, number: int, seconds: float, /) -> AnswerInChild | None: ...
+#: Forks the child that answers a question, by its number, within so many seconds. Returns None in the parent, and in the child
+#: the function that answers. `children.Children.begin` is one.
+AnswerStarter = Callable[[int, float], AnswerInChild | None]
 
 
 class _InChild(BaseException):
     """Raised in a newly forked child to get out of the plan, which only the parent continues. `Session.take` catches it, and
-    the child answers `question` with `answer`."""
+    the child answers the question `body` with `answer`."""
 
-    def __init__(self, question: Question, answer: AnswerInChild) -> None:
+    def __init__(self, body: PlannerQuestion, answer: AnswerInChild) -> None:
         super().__init__()
-        self.question, self.answer = question, answer
+        self.body, self.answer = body, answer
 
 
 class Session:
@@ -89,7 +87,9 @@ class Session:
                 for part in self._encoder.frames(self._plan(message)):
                     self._plan_done(part)
         except _InChild as child:
-            self._in_child(child)
+            # The exception has undone the plan's trials, so the replica can first be brought up to date.
+            self._catch_up(rebuild=False)
+            child.answer(child.body, self._maker.replica)
 
     # --- plans --------------------------------------------------------------------------------------------------------------
 
@@ -164,15 +164,7 @@ class Session:
         if question.body is not None:
             answer = self._begin_answer(question.number, question.seconds)
             if answer is not None:
-                raise _InChild(question, answer)
-
-    def _in_child(self, child: _InChild) -> None:
-        """Answers the question, in the child. The exception has undone the plan's trials, so the replica can first be brought
-        up to date.
-        """
-        self._catch_up(rebuild=False)
-        assert child.question.body is not None
-        child.answer(child.question.body, self._maker.replica)
+                raise _InChild(question.body, answer)
 
 
 def _keep() -> None:
