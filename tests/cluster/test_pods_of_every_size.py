@@ -209,6 +209,10 @@ async def _ask_once(port: int, seen: Seen) -> None:
 
 def _longest(turns: Path, since: float) -> list[tuple[float, float]]:
     """The longest turns after `since`: the seconds from then on, and their milliseconds; the longest first."""
-    lines = (line.split() for line in turns.read_text().splitlines())
-    found = [(float(at) - since, float(ms)) for at, ms in lines if float(at) > since]
+    found: list[tuple[float, float]] = []
+    for line in turns.read_text().splitlines():
+        ended, ms, *where = line.split(" ", 2)
+        if (at := float(ended) - since) > 0:
+            found.append((at, float(ms)))
+            print(*(f"\n{ms} ms at {at:.0f} s: {places[:2_000]}" for places in where), end="")
     return sorted(found, key=lambda turn: -turn[1]) or [(0.0, 0.0)]
