@@ -123,7 +123,6 @@ def make_parser(*, plugin: bool = False) -> Parser:
         usage=f"{program} COMMAND [ARGUMENTS]",
         description=_HELP,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"slackwater {__version__}")
     parser.set_defaults(plugin=plugin)

@@ -31,7 +31,9 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        texts = f"{kwargs.get('description')}{kwargs.get('epilog')}"  # what has lines of its own keeps them
+        layout = argparse.RawDescriptionHelpFormatter if "\n" in texts else argparse.HelpFormatter
+        super().__init__(*args, **{"allow_abbrev": False, "formatter_class": layout, **kwargs})
         self.set_defaults(parser=self)
 
     def error(self, message: str) -> NoReturn:

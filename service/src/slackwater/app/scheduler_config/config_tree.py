@@ -28,9 +28,9 @@ class Finding:
 
     path: str
     trap: str
+    severity: Severity = "error"
     why: str
     fix: str
-    severity: Severity = "error"
 
     @property
     def counts(self) -> bool:

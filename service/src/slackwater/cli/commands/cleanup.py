@@ -1,14 +1,12 @@
 """`slackwater cleanup`: removes everything that Slackwater has written in a cluster."""
 
 import argparse
-import json
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.ops_client import DEFAULT_URL, listens
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, as_json
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, as_json, show
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient
@@ -19,7 +17,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "cleanup",
         help="take away everything that Slackwater has written in the cluster",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Takes away scheduling gates, nominations, annotations, taints, cordons,\n"
         "conditions, Events, ConfigMaps and Leases of Slackwater, and its entries in\n"
         "managedFields. Pods that are placed keep their node and their size; nodes and\nmachines stay. "
@@ -56,10 +53,7 @@ def run(args: argparse.Namespace) -> int:
         done = with_cluster(args, clean)
     except StillRuns as found:
         raise CommandFailed([str(found)], code=ANSWERED_NO) from found
-    if as_json(args):
-        sys.stdout.write(json.dumps(_document(done, dry_run=args.dry_run), indent=2) + "\n")
-    else:
-        print("\n".join(_summary(done, dry_run=args.dry_run)))
+    show(args, _document(done, dry_run=args.dry_run), lambda: _summary(done, dry_run=args.dry_run))
     if done.left:
         raise CommandFailed(
             [f"{each}: still has something of Slackwater; does it run?" for each in done.left], code=ANSWERED_NO

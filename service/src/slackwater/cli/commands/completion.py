@@ -20,7 +20,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "completion",
         help="print the completion of this command for a shell",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Prints a script that completes commands, options and files in a shell.",
         epilog=_EXAMPLES,
     )

@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, name_of, text_of
@@ -91,9 +92,6 @@ def _report(source: str, problems: "tuple[Problem, ...]", remarks: list[str]) ->
     return {
         "file": source,
         "valid": not problems,
-        "problems": [
-            {"path": problem.path, "seen": problem.seen, "wanted": problem.wanted, "message": str(problem)}
-            for problem in problems
-        ],
+        "problems": [{**asdict(problem), "message": str(problem)} for problem in problems],
         "notes": remarks,
     }

@@ -1,11 +1,10 @@
 """`slackwater doctor`: reports what would keep Slackwater from working in a cluster, and what to do."""
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.output import ANSWERED_NO, add_output, add_watch, as_json, columns, settings_from, watched
+from slackwater.cli.commands.output import ANSWERED_NO, add_output, add_watch, columns, settings_from, show, watched
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient
@@ -16,7 +15,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = commands.add_parser(
         "doctor",
         help="look for what would keep Slackwater from working in a cluster",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Looks at versions, clocks, the API server's flags and feature gates, the APIs\n"
         "that it serves, your rights and the service's, its Pods, other autoscalers and\n"
         "instances, the way for autoscaler agents, and pauses; and says what to do.\n"
@@ -38,8 +36,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examined(args: argparse.Namespace) -> int:
-    import json
-    from dataclasses import asdict
+    from dataclasses import asdict, astuple
     from datetime import UTC, datetime
 
     settings = None if args.config is None else settings_from(args.config)
@@ -51,12 +48,6 @@ def _examined(args: argparse.Namespace) -> int:
         return [check async for check in checks]
 
     checks = with_cluster(args, look)
-    if as_json(args):
-        sys.stdout.write(json.dumps([asdict(check) for check in checks], indent=2) + "\n")
-    else:
-        print("\n".join(columns([("CHECK", "STATE", "SEEN", "WHAT TO DO"), *map(_row, checks)])))
+    heading = ("CHECK", "STATE", "SEEN", "WHAT TO DO")
+    show(args, [asdict(check) for check in checks], lambda: columns([heading, *map(astuple, checks)]))
     return ANSWERED_NO if any(check.state == "problem" for check in checks) else 0
-
-
-def _row(check: "Check") -> tuple[str, ...]:
-    return check.name, check.state, check.seen, check.advice

@@ -2,13 +2,12 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, show, watched
 
 _DESCRIPTION: Final = """\
 Asks a running service which nodes it is removing, as of the autoscaler's last
@@ -30,7 +29,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="which nodes are being removed; stop one",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "what", metavar="WHAT", nargs="?", choices=("list", "cancel"), default="list", help="list (default), cancel"
@@ -57,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     found = _of_state(url_of(args), fetch("/dumpstate", args))
-    if as_json(args):
-        sys.stdout.write(json.dumps(found, indent=2) + "\n")
-    else:
-        print("\n".join(_table(found)))
+    show(args, found, lambda: _table(found))
     return 0
 
 

@@ -26,7 +26,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "dumpstate",
         help="print the state of a running service",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  slackwater dumpstate --watch\n  slackwater dumpstate -o json > state.json",
     )
     add_watch(parser)

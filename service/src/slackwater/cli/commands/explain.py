@@ -66,7 +66,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="why a pod waits, a node stays, a group does not grow",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", metavar="KIND", choices=tuple(_KINDS), help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of what has a namespace, else NAME")

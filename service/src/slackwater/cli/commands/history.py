@@ -1,8 +1,6 @@
 """`slackwater history`: says what happened to a pod or a node: who evicted, preempted, moved or refused it, and why."""
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
-from slackwater.cli.commands.output import CommandFailed, add_output, as_json, columns
+from slackwater.cli.commands.output import CommandFailed, add_output, columns, show
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient
@@ -42,7 +40,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="what happened to a pod or a node, and who did it",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", metavar="KIND", choices=tuple(_KINDS), help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of a pod, NAME of a node")
@@ -56,10 +53,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(args: argparse.Namespace) -> int:
     _check(args)
     answer = _answer(args)
-    if as_json(args):
-        sys.stdout.write(json.dumps(answer, indent=2) + "\n")
-    else:
-        print("\n".join(_lines(args, answer)))
+    show(args, answer, lambda: _lines(args, answer))
     return 0
 
 

@@ -8,10 +8,11 @@ place, until Ctrl-C.
 
 import argparse
 import io
+import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def as_json(args: argparse.Namespace) -> bool:
     """Is the output JSON? `-o` decides; without it, the output is JSON unless stdout is a terminal."""
     return bool(args.output == "json" or (args.output is None and not sys.stdout.isatty()))
+
+
+def show(args: argparse.Namespace, document: object, lines: Callable[[], Iterable[str]]) -> None:
+    """Prints the document as JSON, or the lines."""
+    print(json.dumps(document, indent=2) if as_json(args) else "\n".join(lines()))
 
 
 def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> Iterator[str]:

@@ -1,13 +1,12 @@
 """`slackwater pause` and `slackwater resume`: stop activities of the service, such as scale-down, and let them continue."""
 
 import argparse
-import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.output import CommandFailed, add_output, add_watch, as_json, columns, watched
+from slackwater.cli.commands.output import CommandFailed, add_output, add_watch, columns, show, watched
 from slackwater.model.pauses import ACTIVITIES, ALL
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     pause = commands.add_parser(
         "pause",
         help="stop an activity of the service at once; without an activity: say what is paused",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Stops an activity on all replicas, within a second and over restarts, until\n"
         f"`slackwater resume`. It writes ConfigMap slackwater-pause in kube-system.\n\nactivities:\n{what}",
         epilog='example:\n  slackwater pause scale-down --reason "incident 42"',
@@ -91,13 +89,6 @@ def _check(activities: list[str]) -> None:
 
 
 def _print(args: argparse.Namespace, notes: Mapping[str, str]) -> int:
-    import json
-
-    if as_json(args):
-        sys.stdout.write(json.dumps({"paused": dict(notes)}, indent=2) + "\n")
-        return 0
-    if not notes:
-        print("nothing is paused")
-        return 0
-    print("\n".join(columns([("PAUSED", "NOTE"), *sorted(notes.items())])))
+    rows = [("PAUSED", "NOTE"), *sorted(notes.items())]
+    show(args, {"paused": dict(notes)}, lambda: columns(rows) if notes else ["nothing is paused"])
     return 0

@@ -30,7 +30,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="repeat recorded decisions: are they the same?",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", metavar="FILE", help="what the service has recorded")
     parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")

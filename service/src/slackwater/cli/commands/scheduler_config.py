@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,14 +118,5 @@ def _report(source: str, findings: "list[Finding]") -> dict[str, object]:
     return {
         "file": source,
         "clean": not any(finding.counts for finding in findings),
-        "findings": [
-            {
-                "path": finding.path,
-                "trap": finding.trap,
-                "severity": finding.severity,
-                "why": finding.why,
-                "fix": finding.fix,
-            }
-            for finding in findings
-        ],
+        "findings": [asdict(finding) for finding in findings],
     }

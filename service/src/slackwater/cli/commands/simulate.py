@@ -1,15 +1,21 @@
-"""`slackwater simulate`: answers what would happen to the pods and nodes of a cluster, which it only reads. This module has
-`simulate placement`."""
+"""`slackwater simulate`: answers what would happen to the pods and nodes of a cluster, which it only reads."""
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.cli.commands.output import columns
-from slackwater.cli.commands.scaledown import add_scale_down
-from slackwater.cli.commands.scaleup import add_scale_up
-from slackwater.cli.commands.simulate_common import NOTHING_PENDING, Answers, Planned, add_options, merged, not_judged, report
+from slackwater.cli.commands.simulate_common import (
+    NOTHING_PENDING,
+    Answers,
+    Planned,
+    add_group_label,
+    add_options,
+    merged,
+    not_judged,
+    report,
+)
 
 if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
@@ -52,7 +58,6 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="where could each pending pod go, and why not elsewhere",
         description=_PLACEMENT,
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(placement, config=", for --accounting")
     placement.add_argument(
@@ -118,3 +123,152 @@ def _why_not(line: Mapping[str, Any]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     shown = [f"{count} {reason}" for reason, count in ordered[:_MOST_REASONS]]
     return ", ".join([*shown, "..."] if len(ordered) > _MOST_REASONS else shown)
+
+
+_SCALE_UP: Final = """\
+Plans nodes for every pod that has no node and has not ended, whatever its
+scheduler. Pods that fit existing nodes need none. Groups come from the
+configuration, else from the nodes' labels: slackwater.dev/node-group, or those
+of EKS, GKE, AKS and Karpenter. A new node looks like the first node of its
+group, or like the template of the configuration. The answer is the whole plan,
+before any limit on nodes in creation. Exit code 0: planned; 2: the file or the
+configuration cannot be read, or has no group.
+"""
+_SCALE_UP_EXAMPLES: Final = """\
+examples:
+  slackwater simulate scale-up             of the cluster that kubectl speaks to
+  kubectl get nodes,pods,daemonsets,namespaces,pvc,pv,storageclasses,csinodes,\\
+configmaps -A -o json > cluster.json
+  slackwater simulate scale-up --cluster cluster.json --config slackwater.yaml
+  ... -o json                              which pods go to which new nodes?
+"""
+#: How many reasons the table names in one line.
+_MOST_GROUP_REASONS: Final = 3
+
+
+def add_scale_up(what: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = what.add_parser(
+        "scale-up",
+        help="which nodes would be added for the pending pods, and why none helps the others",
+        description=_SCALE_UP,
+        epilog=_SCALE_UP_EXAMPLES,
+    )
+    add_options(parser, config=": groups, limits, expanders")
+    add_group_label(parser)
+    parser.set_defaults(run=run_scale_up)
+
+
+def run_scale_up(args: argparse.Namespace) -> int:
+    from slackwater.app.offline.scaleup import scale_up_answer
+
+    def plan(cluster: "Cluster", settings: "Settings") -> Planned:
+        return [scale_up_answer(cluster, settings, accounting=args.accounting)]
+
+    return report(args, plan, lambda found: _scale_up_table(*found), "scale-up")
+
+
+def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
+    groups = answer["groups"]
+    helped, new = sum(len(group["pods"]) for group in groups), sum(group["newNodes"] for group in groups)
+    fits, unhelpable = len(answer["schedulable"]), answer["unhelpable"]
+    if groups:
+        rows = [(group["name"], str(group["newNodes"]), str(len(group["pods"]))) for group in groups]
+        yield from columns([("GROUP", "NEW NODES", "PODS"), *rows], right=(1, 2))
+    else:
+        yield "no node group: no provider has reported one, and neither labels nor the configuration name any"
+    if helped + fits + len(unhelpable):
+        yield f"nodes: {new} new; pods: {helped} get a new node, {fits} fit already, {len(unhelpable)} cannot be helped"
+    else:
+        yield NOTHING_PENDING
+    if unhelpable:
+        yield ""
+        yield from columns([("CANNOT BE HELPED", "GROUP", "WHY NOT"), *merged(_why_no_group(unhelpable))])
+    for why, count in sorted(Counter(_in_short(each["reason"]) for each in answer.get("notCounted", ())).items()):
+        yield f"not counted: {count} pods: {why}"
+    if "notLookedAt" in answer:
+        yield f"not looked at: {len(answer['notLookedAt'])} pods beyond autoscaler.scaleUp.maxPods"
+    for each in answer.get("failures", ()):
+        yield f"left out of the plan: {each['about']}: {each['error']}"
+    yield from not_judged([answer])
+
+
+def _in_short(reason: str) -> str:
+    """A reason without the figures of one pod, so that equal reasons are counted together."""
+    return reason.partition(":")[0]
+
+
+def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """The table rows about pods that no group helps: pod, group, and why a new node of that group would not take the pod."""
+    for entry in unhelpable:
+        if "sameAs" in entry:
+            yield entry["pod"], "", f"as {entry['sameAs']}"
+        for group, why in entry["groups"].items():
+            shown = why["reasons"][:_MOST_GROUP_REASONS]
+            yield entry["pod"], group, ", ".join([*shown, "..."] if len(why["reasons"]) > _MOST_GROUP_REASONS else shown)
+
+
+_SCALE_DOWN: Final = """\
+Finds nodes that could all be removed together now: each pod that has to move
+gets a place on a node that stays. Groups and their minima come from the
+configuration; a group's nodes are those whose label slackwater.dev/node-group
+names it. Without groups in the configuration those that labels name are used,
+and without such labels all nodes. Timers, cool-downs and limits on what is
+removed at the same time are not applied. Exit code 0: planned; 2: the file or
+the configuration cannot be read.
+"""
+_SCALE_DOWN_EXAMPLES: Final = """\
+examples:
+  slackwater simulate scale-down           of the cluster that kubectl speaks to
+  kubectl get nodes,pods,namespaces,poddisruptionbudgets,pvc,pv,storageclasses,\\
+csinodes -A -o json > cluster.json
+  slackwater simulate scale-down --cluster cluster.json --config slackwater.yaml
+  ... -o json                              where would each pod go?
+"""
+#: How many nodes the table names for each reason.
+_MOST_NODES: Final = 3
+
+
+def add_scale_down(what: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = what.add_parser(
+        "scale-down",
+        help="which nodes could go together, and why the others stay",
+        description=_SCALE_DOWN,
+        epilog=_SCALE_DOWN_EXAMPLES,
+    )
+    add_options(parser, config=": groups, thresholds, rules")
+    add_group_label(parser)
+    parser.set_defaults(run=run_scale_down)
+
+
+def run_scale_down(args: argparse.Namespace) -> int:
+    from slackwater.app.offline.scaledown import scale_down_answer
+
+    def plan(cluster: "Cluster", settings: "Settings") -> Planned:
+        return [scale_down_answer(cluster, settings, accounting=args.accounting)]
+
+    return report(args, plan, lambda found: _scale_down_table(*found), "scale-down")
+
+
+def _scale_down_table(answer: Mapping[str, Any]) -> Iterator[str]:
+    rows = [(found["node"], str(len(found["destinations"])), found["removalScore"]) for found in answer["removable"]]
+    if rows:
+        yield from columns([("NODE", "PODS", "REMOVAL SCORE"), *rows])
+    total = len(answer["removable"]) + len(answer["kept"])
+    yield f"{len(rows) or 'none'} of {total} nodes can go together"
+    if answer["kept"]:
+        yield ""
+        yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
+    yield from not_judged([answer])
+
+
+def _why(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """The table rows about the nodes that stay: number, reason and some of the nodes. The most frequent reason comes first."""
+    counts = Counter(kept["reason"] for kept in answer["kept"])
+    for reason, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        found = [kept for kept in answer["kept"] if kept["reason"] == reason][:_MOST_NODES]
+        yield str(count), reason, "; ".join(f"{kept['node']}: {_detail(kept)}" for kept in found)
+
+
+def _detail(kept: Mapping[str, Any]) -> str:
+    blocked_by = kept["blockedBy"]
+    return kept["detail"] if blocked_by is None else f"{blocked_by}: {kept['detail']}"
