@@ -6,6 +6,7 @@ every view go to tests/output/dashboard.
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
@@ -14,7 +15,7 @@ from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.model.events import PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.ports.clock import unix_time
-from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.view import take_nodes
 from slackwater.runtime.decision_log import DecisionLog
 from tests.browser.page import DRAWN, Computing, a_page, without_unexplained
@@ -251,7 +252,7 @@ async def test_an_update_of_five_thousand_nodes_takes_the_loop_less_than_20_ms_a
     def clock() -> Instant:
         return Instant(time.monotonic())
 
-    about = ServiceStatus(status=dict, autoscaler=lambda: None)
+    about = dict[str, Any](status={}, autoscaler=None).copy
     observer = DashboardObserver(state_machine, DecisionLog(unix_time), about, clock=clock, wall=unix_time)
     frames = Frames(
         state_machine,

@@ -18,8 +18,8 @@ from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.model.objects import Node
 from slackwater.model.selectors import selects
 from slackwater.model.storage import Claim, CsiNode, Storage, StorageClass, Volume
-from slackwater.snapshot.label_index import Alternatives, LabelIndex, alternatives
 from slackwater.snapshot.node_facts import NodeFacts
+from slackwater.snapshot.node_selector import Alternatives, LabelIndex, alternatives
 
 #: Stands for the number of a volume if the node has none for the claim.
 NO_VOLUME: Final = -1

@@ -20,7 +20,7 @@ from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
 from slackwater.model.events import NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
@@ -65,7 +65,7 @@ class Watching:
 
     def __init__(self, state_machine: StateMachine) -> None:
         self.now = 0.0
-        about = ServiceStatus(status=dict, autoscaler=lambda: None)
+        about = dict[str, Any](status={}, autoscaler=None).copy
         clock, self.log = lambda: Instant(self.now), DecisionLog(lambda: self.now)
         self.observer = DashboardObserver(state_machine, self.log, about, clock=clock, wall=lambda: self.now)
         self.frames = Frames(state_machine, self.observer, about=lambda: {"status": {}}, clock=clock, wall=lambda: self.now)

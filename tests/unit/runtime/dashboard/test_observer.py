@@ -1,6 +1,7 @@
 """What the dashboard's observer notes: placements, waits, figures over time, and problems with their age."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from slackwater.model.events import NodeSeen, PodGone, PodSeen
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
-from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
@@ -26,7 +27,7 @@ class Observing:
         self.state_machine = StateMachine(replace(installed.POLICY, bind=False))
         self.now = 1_700_000_000.0  # before the builders' pods were created
         self.log = DecisionLog(lambda: self.now)
-        about = ServiceStatus(status=dict, autoscaler=lambda: None)
+        about = dict[str, Any](status={}, autoscaler=None).copy
         self.observer = DashboardObserver(
             self.state_machine, self.log, about, clock=lambda: Instant(self.now), wall=lambda: self.now
         )

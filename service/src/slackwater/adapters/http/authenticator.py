@@ -89,8 +89,11 @@ class Authenticator:
         if name is not None and prefix is not None and len(name) > len(prefix) and name.startswith(prefix):
             return Caller(node=NodeName(name[len(prefix) :]), name=name)
         token = _bearer(headers) if self._reviewer is not None else None
+        if token is not None and len(token) > _LONGEST_TOKEN:
+            return _refused(401, "bad_token", f"bearer token: {len(token)} bytes, want at most {_LONGEST_TOKEN}")
         if token is not None:
-            return self._known_token(token)
+            kept = self._fresh(sha256(token).digest())
+            return None if kept is None else kept.answer
         if name is not None and prefix is not None:
             return _refused(403, "other_certificate", f"certificate of {name!r} names no node: want CN {prefix}<node>")
         wanted = [*(["a client certificate"] if prefix is not None else []), *(["a bearer token"] if self._reviewer else [])]
@@ -108,12 +111,6 @@ class Authenticator:
         with anyio.move_on_after(seconds):
             return await self._once(sha256(token).digest(), token, address, self._reviewer)
         return _refused(503, "not_reviewed", f"bearer token: not reviewed within {seconds:g} s")
-
-    def _known_token(self, token: bytes) -> Caller | PermitRefusal | None:
-        if len(token) > _LONGEST_TOKEN:
-            return _refused(401, "bad_token", f"bearer token: {len(token)} bytes, want at most {_LONGEST_TOKEN}")
-        kept = self._fresh(sha256(token).digest())
-        return None if kept is None else kept.answer
 
     async def _once(self, digest: bytes, token: bytes, address: str, reviewer: TokenReviewer) -> Caller | PermitRefusal:
         """Reviews a token once; concurrent requests with the same token wait for that review."""

@@ -31,7 +31,7 @@ from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
 from slackwater.ports.whatif_answers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
-from slackwater.runtime.dashboard.observer import DashboardObserver, ServiceStatus
+from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.series import SeriesAnswer
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.dump_answer import State
@@ -135,10 +135,10 @@ def ops_app(
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
     add_pages(app)
-    about = ServiceStatus(status=lambda: _about(status, sources)["status"], autoscaler=sources.autoscaler)
+    about = partial(_about, status, sources)
     observer = DashboardObserver(state_machine, decision_log, about, clock=clock, wall=wall)
     app.state.observer = observer
-    frames = Frames(state_machine, observer, about=partial(_about, status, sources), clock=clock, wall=wall)
+    frames = Frames(state_machine, observer, about=about, clock=clock, wall=wall)
     add_series(app, observer)
     add_stream(app, frames, listeners, ready=lambda: readiness.ready)
     add_drains(app, cancel_drain)

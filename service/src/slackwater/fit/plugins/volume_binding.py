@@ -31,8 +31,8 @@ from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, StorageClass, Volume
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import NumberedGroup
-from slackwater.snapshot.label_index import Alternatives, alternatives, selected_rows
 from slackwater.snapshot.node_facts import ABSENT
+from slackwater.snapshot.node_selector import Alternatives, alternatives, selected_rows
 from slackwater.snapshot.row_journal import Selection
 from slackwater.snapshot.storage_table import NO_VOLUME, shape_of
 

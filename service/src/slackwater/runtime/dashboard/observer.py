@@ -32,15 +32,6 @@ _LATELY_SECONDS: Final = 60.0
 _MOST_NAMED: Final = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceStatus:
-    """The sources of the service's status, as functions that return JSON values. `status`: the content of `/statusz`.
-    `autoscaler`: the record of the autoscaler's last loop, None if there is none."""
-
-    status: Callable[[], Mapping[str, Any]]
-    autoscaler: Callable[[], Mapping[str, Any] | None]
-
-
 @dataclass(frozen=True, slots=True)
 class _Pending:
     """A pending pod as it was last seen."""
@@ -51,13 +42,15 @@ class _Pending:
 
 
 class DashboardObserver:
-    """Observes the state machine from its construction on. `clock` and `wall` are the clocks of the service."""
+    """Observes the state machine from its construction on. `about` returns as JSON values what does not come from it: "status",
+    the content of `/statusz`, and "autoscaler", the record of the autoscaler's last loop (None if there is none). `clock` and
+    `wall` are the clocks of the service."""
 
     def __init__(
         self,
         state_machine: StateMachine,
         decision_log: DecisionLog,
-        about: ServiceStatus,
+        about: Callable[[], Mapping[str, Any]],
         *,
         clock: Callable[[], Instant],
         wall: Callable[[], float],
@@ -105,13 +98,9 @@ class DashboardObserver:
             wall = UnixTime(self._wall())
             self.series.take(wall, self._figures(wall))
             waiting = Waiting(total=len(self._pending), oldest_at=self._oldest(wall))
+            about = self._about()
             found = problems(
-                self._state_machine,
-                waiting,
-                status=self._about.status(),
-                loop=self._about.autoscaler(),
-                now=self._clock(),
-                wall=wall,
+                self._state_machine, waiting, status=about["status"], loop=about["autoscaler"], now=self._clock(), wall=wall
             )
             self.problems = self._since.of(found, wall)
 

@@ -94,25 +94,19 @@ class OpenStreams:
 
     def __init__(self, most: int = MOST_LISTENERS) -> None:
         self._most = most
-        self._scopes: set[anyio.CancelScope] = set()
+        self.scopes: set[anyio.CancelScope] = set()
         self._closed = False
 
     def __len__(self) -> int:
-        return len(self._scopes)
+        return len(self.scopes)
 
     @property
     def full(self) -> bool:
-        return self._closed or len(self._scopes) >= self._most
-
-    def enter(self, scope: anyio.CancelScope) -> None:
-        self._scopes.add(scope)
-
-    def leave(self, scope: anyio.CancelScope) -> None:
-        self._scopes.discard(scope)
+        return self._closed or len(self.scopes) >= self._most
 
     def close(self) -> None:
         self._closed = True
-        for scope in self._scopes:
+        for scope in self.scopes:
             scope.cancel()
 
 
@@ -131,11 +125,8 @@ class _Stream(Response):
         if self._listeners.full:
             await _refused(f"{len(self._listeners)} listeners are there already, or the service stops")(scope, receive, send)
             return
-        await self._serve(receive, send)
-
-    async def _serve(self, receive: Receive, send: Send) -> None:
-        with anyio.move_on_after(LONGEST_SECONDS) as scope:
-            self._listeners.enter(scope)
+        with anyio.move_on_after(LONGEST_SECONDS) as whole:
+            self._listeners.scopes.add(whole)
             try:
                 await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
                 async with anyio.create_task_group() as group:
@@ -143,7 +134,7 @@ class _Stream(Response):
                     await self._send_frames(send)
                     group.cancel_scope.cancel()
             finally:
-                self._listeners.leave(scope)
+                self._listeners.scopes.discard(whole)
         # Ends the response properly. The browser may have disconnected already.
         with anyio.move_on_after(1, shield=True), suppress(OSError):
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -9,7 +9,7 @@ are grouped in slices, so that the event loop is never occupied for long. `route
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,6 @@ import anyio.lowlevel
 import msgspec
 import numpy as np
 
-from slackwater.model.columns import Rows
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.runtime.dashboard import view
 from slackwater.runtime.dashboard.observer import DashboardObserver
@@ -36,17 +35,6 @@ _SLICE: Final = 800
 _KEPT: Final = 4
 
 _encode = msgspec.json.Encoder().encode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """One frame of the dashboard's data. `seq` numbers the frames.
-
-    `change` is the JSON of what differs from the frame before; empty if only the whole frame can be sent.
-    """
-
-    seq: int
-    change: bytes
 
 
 @dataclass(slots=True)
@@ -83,7 +71,9 @@ class Frames:
         self._observer = observer
         self._period = period_seconds
         self._last = _Last()
-        self._kept: deque[Frame] = deque(maxlen=_KEPT)
+        #: The number of each frame, and the JSON of what differs from the frame before; empty if only the whole frame can be
+        #: sent.
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._whole: tuple[int, bytes] | None = None
         self._one = anyio.Lock()
 
@@ -97,9 +87,9 @@ class Frames:
                 await self._make()
             if seen == self._last.seq:
                 return []
-            missed = [frame for frame in self._kept if frame.seq > seen]
-            if seen and missed and missed[0].seq == seen + 1 and all(frame.change for frame in missed):
-                return [(frame.seq, "change", frame.change) for frame in missed]
+            missed = [(seq, "change", change) for seq, change in self._kept if seq > seen]
+            if seen and missed and missed[0][0] == seen + 1 and all(change for _, _, change in missed):
+                return missed
             return [(self._last.seq, "board", self._everything())]
 
     async def _make(self) -> None:
@@ -115,9 +105,12 @@ class Frames:
         new = log.newest(MOST_DECISIONS, after=last.decisions) if rows is not None else []
         if new:
             differ["timeline"] = msgspec.Raw(_encode({"total": latest, "entries": new}))
-        change = b"" if rows is None else _encode({"seq": seq, "nodes": _changed_nodes(nodes, rows), **differ})
+        change = b""
+        if rows is not None:
+            numbers = {"rows": rows.tolist(), "numbers": np.ascontiguousarray(nodes.numbers[:, rows]).tolist()}
+            change = _encode({"seq": seq, "nodes": numbers, **differ})
         self._last = _Last(nodes=nodes, sections=current, at=self._clock(), seq=seq, decisions=latest)
-        self._kept.append(Frame(seq=seq, change=change))
+        self._kept.append((seq, change))
 
     async def _sections(self) -> dict[str, bytes]:
         """Returns each section's JSON by name, without the decisions."""
@@ -156,8 +149,3 @@ class Frames:
             everything = {"seq": last.seq, "nodes": nodes, **raw, "timeline": timeline}
             self._whole = last.seq, _encode(everything)
         return self._whole[1]
-
-
-def _changed_nodes(nodes: DashboardNodes, rows: Rows) -> dict[str, Any]:
-    numbers: Sequence[Sequence[int]] = np.ascontiguousarray(nodes.numbers[:, rows]).tolist()
-    return {"rows": rows.tolist(), "numbers": numbers}
