@@ -15,6 +15,7 @@ leave the invariant for a moment, and restore it before they return: who judges 
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce
 from typing import Final, Literal, NamedTuple
 
@@ -33,6 +34,8 @@ from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
 
 _NEVER: Final = Instant(math.inf)
+#: The usual case of `Holds.beside`.
+_NOTHING_LIFTED: Final = nullcontext()
 
 Cause = Literal["bind", "former try", "preemption", "drain", "migration"]
 
@@ -238,6 +241,11 @@ class Holds:
         else:
             self.put(key, Hold(key=pod.key, row=row, amounts=pod.need, priority=pod.priority, preemption=number))
 
+    def drop_for_preemptor(self, uid: PodUid) -> None:
+        """Ends the preemptor's room, if it has any."""
+        if uid in self._preemptors:
+            self.drop(HoldKey(uid, "preemption"))
+
     def node_of_preemptor(self, uid: PodUid) -> NodeName | None:
         hold = self._preemptors.get(uid)
         node = None if hold is None else self._nodes.by_row[hold.row]
@@ -251,7 +259,7 @@ class Holds:
                 kept[:, hold.row] += hold.amounts
         return kept[:, rows]
 
-    def beside(self, pod: Pod, number: int | None = None) -> "_Lifted":
+    def beside(self, pod: Pod, number: int | None = None) -> AbstractContextManager[None]:
         """A context in which room counts as free that the pod may use although it is kept for others: that of nominees with a
         lower priority, and of evicted pods that the pod may replace.
 
@@ -266,7 +274,7 @@ class Holds:
             if hold.priority < pod.priority
             or (number is not None and hold.priority == pod.priority and hold.preemption > number)
         ]
-        return _Lifted(self._ledger, lifted, nominated)
+        return _Lifted(self._ledger, lifted, nominated) if lifted or nominated is not None else _NOTHING_LIFTED
 
     def __iter__(self) -> Iterator[tuple[HoldKey, Hold]]:
         return iter(self._holds.items())

@@ -22,7 +22,6 @@ from typing import Final, Literal, assert_never
 import msgspec
 
 from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.holds import HoldKey
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.controllers.preemption.accepted_preemptions import AcceptedPreemptions
 from slackwater.controllers.preemption.activations import Activations, activating
@@ -311,7 +310,7 @@ class Preemptions:
             self._end(found, "cancelled")
             if found.shut and found.victims and self._pods.get(uid) is not None:
                 self.effects.append(WritePreempting(uid, found.pod.key, None))
-        self._holds.drop(HoldKey(uid, "preemption"))
+        self._holds.drop_for_preemptor(uid)
 
     def preemptor_seen(self, pod: Pod) -> None:
         """Handles a preemptor that the watch shows without a node. If its requests, priority or constraints have changed, the
@@ -394,7 +393,7 @@ class Preemptions:
     def _end(self, found: Preemption, result: Result) -> None:
         del self._running[found.pod.uid]
         self._stop_waiting(found)
-        self._holds.drop(HoldKey(found.pod.uid, "preemption"))
+        self._holds.drop_for_preemptor(found.pod.uid)
         if found.shut:
             self.counts.ended(result, self._now - found.since)
 
@@ -425,7 +424,7 @@ class Preemptions:
         """Frees the room that is kept for the pod, because filter is asked about the pod. `judged` is called with the
         verdict."""
         self.activations.forget(uid)
-        self._holds.drop(HoldKey(uid, "preemption"))
+        self._holds.drop_for_preemptor(uid)
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None, *, held: bool) -> None:
         """Handles filter's verdict on a pod that came back. `passing` tells whether a node passed; None if no node did. If the

@@ -121,7 +121,8 @@ class PlacementFlow:
         feasible = rows[codes == OK]
         if len(feasible) > 1 and not policy.bind:
             counts_more = pod.vertical is not None or self._cluster_state.counts_more_than_scheduler()
-            if counts_more or pod.kind.scheduler_name in {policy.scheduler_name, *policy.profiles}:
+            name = pod.kind.scheduler_name
+            if counts_more or name == policy.scheduler_name or name in policy.profiles:
                 chosen = self._choice(pod, feasible, earlier, policy)
                 feasible = np.array([chosen], np.intp)
                 codes[(codes == OK) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
@@ -295,8 +296,8 @@ class PlacementFlow:
         uid = pod.uid
         return (
             not policy.bind
-            and pod.kind.scheduler_name in {policy.scheduler_name, *policy.profiles}
-            and HoldKey(uid, "preemption") not in self._holds
+            and (pod.kind.scheduler_name == policy.scheduler_name or pod.kind.scheduler_name in policy.profiles)
+            and self._holds.node_of_preemptor(uid) is None
             and self._preemptions.number_of(uid) is None
             and not (self._holds.has(uid) and self._cluster_state.counts_more_than_scheduler())
         )
