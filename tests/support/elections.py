@@ -11,8 +11,7 @@ import anyio
 from slackwater.adapters.kube.client import Call, Params, Response
 from slackwater.adapters.kube.errors import NoAnswer
 from slackwater.adapters.kube.lease_store import ApiLease
-from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig
-from slackwater.controllers.leadership.follower import LeaseFollower
+from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig, LeaseFollower
 from slackwater.controllers.leadership.lease import Lease
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant

@@ -22,8 +22,7 @@ from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.lease_store import ApiLease, LeaderPod
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Listeners, OpsListener
-from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig
-from slackwater.controllers.leadership.follower import LeaseFollower
+from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig, LeaseFollower
 from slackwater.controllers.leadership.lease import LeaseStore
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.controllers.leadership.state import Leadership

@@ -1,5 +1,15 @@
 """Reservations: which pod counts on which node, and by how much. A reservation begins at bind, or when the watch shows a pod
-that another scheduler bound."""
+that another scheduler bound.
+
+    bind   -> binding -> bound -> seen      the usual way: the API server accepts, then the watch shows the pod on its node
+              binding -> unsure -> doubted  no answer came, and the watch shows nothing: the pod is read, and the read decides
+    watch  -> seen                          bound by kube-scheduler on filter's answer, by others, or before our start
+
+Invariant: what is Reserved on a row is the sum over the reservations of its node, in the ledger and in its shares by priority;
+a reservation of a node without a row counts nowhere. A bind that may have happened counts: only the watch, a read of the pod or
+the API server's refusal ends a reservation. Who opens or closes a row has to call `node_opened` or `node_closing`, and only an
+audit sets sums past this table (`recompute_row`).
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Literal

@@ -5,6 +5,9 @@
 - `PermitAnnotations`: which object has a pod's permit annotation, and its text.
 - `unreadable_annotations`, `unreadable_permit`: Events that report unreadable annotations to people, once for each text.
 
+Invariant: until its agent has asked, a pod counts at least for what any earlier process may have permitted it. An annotation is
+evidence of that only as long as it was written before this process listed it; a later one may be a late write (`doubtful`).
+
 With unreadable sizes a pod counts by its requests. With an unreadable permit it counts by its Max, a plain pod by at most what
 its node has. With a readable one it counts by that, and by at most what its node has.
 """

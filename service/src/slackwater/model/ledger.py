@@ -4,7 +4,9 @@
 - `PriorityShares`: what the pods of each priority have of that on each row.
 - `too_much_pressure`: whether a node has more pressure than its running migrations will relieve.
 
-Invariant: each addition has a counterpart that subtracts exactly the same amounts.
+Invariant: each addition has a counterpart that subtracts exactly the same amounts, and Reserved is the sum of the shares by
+priority. `cluster.reservations` and `cluster.holds` alone add and subtract; an audit alone may set a sum (`restate`). Reserved
+and held may together exceed Total, by binds of other schedulers or after a node has shrunk, so what is free may be negative.
 """
 
 from collections.abc import Iterable, Mapping

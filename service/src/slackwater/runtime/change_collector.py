@@ -3,6 +3,10 @@
 Several collectors may read one state machine, independently. The journals note each change as one set entry for each collector.
 Collecting takes time in proportion to the changes, not to the cluster, and may be done in parts. Deliberately absent: applying
 the changes (`snapshot.snapshot_replica`).
+
+Invariant: whoever applies every change that was returned has the state as of the last collection. Each table notes its own
+changes; so code that changes what a snapshot reads of a pod or node (`_pod`, `_node`) without its table's journal breaks this,
+and the replica keeps the old value until that object changes again.
 """
 
 from collections.abc import Iterable

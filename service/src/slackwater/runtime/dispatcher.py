@@ -6,6 +6,14 @@ the object or, if none waits, the running one. Activations come last: a few at a
 thousand of them delay neither a permit nor an eviction. An activation that follows another write of its pod goes with it. Every
 effect ends, by the API server's answer or by its deadline, and the state machine receives the end as an event
 (`given_up`, `preemption_ended`, `drain_ended`).
+
+    submit -> merged into the last waiting effect of the object (`_joins`)
+           -> behind the others of its lane: the object, or the object's binds
+           -> an activation without other writes of its pod: the queue of activations
+
+Invariant: of one lane only one effect runs, and no effect is merged into a running one that the API server may have processed
+before the change that led to the new one. Who lets an effect of another type merge, or run beside its lane, has to show that
+the object still ends as last requested.
 """
 
 import math

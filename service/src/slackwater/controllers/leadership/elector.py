@@ -1,13 +1,16 @@
-"""The leader elector: leads while it holds our own Lease. It takes the Lease when it is free, renews it, and releases it at
-exit.
+"""How a replica comes to lead.
 
-Every write names the version that was read, so only one of several replicas takes the Lease. A leader leads until
-`renew_seconds` after the *beginning* of its last successful renewal; others wait for the Lease's whole duration after they have
-*seen* that renewal, which is later and longer. A renewal without an answer counts as failed; the next read shows whether it
-was written.
+- `LeaderElector`: leads while it holds our own Lease. It takes the Lease when it is free, renews it, and releases it at exit.
+- `LeaseFollower`: leads exactly while the Lease of the kube-scheduler in our own Pod, or on our host, names us. So the
+  kube-scheduler that leads asks the Slackwater that leads, over loopback, and one hand-over serves both. It writes nothing.
+
+Invariant: two replicas never lead at the same time. Every write names the version that was read, so only one of several
+replicas takes the Lease. A leader leads until `renew_seconds` after the *beginning* of its last successful renewal; others wait
+for the Lease's whole duration after they have *seen* that renewal, which is later and longer. A renewal without an answer
+counts as failed; the next read shows whether it was written.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
@@ -15,7 +18,14 @@ from typing import Final
 
 import structlog
 
-from slackwater.controllers.leadership.lease import Lease, LeaseObservation, LeaseStore, LeaseUnreachable, LeaseWatcher
+from slackwater.controllers.leadership.lease import (
+    Lease,
+    LeaseObservation,
+    LeaseStore,
+    LeaseUnreachable,
+    LeaseWatcher,
+    holder_name,
+)
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Clock
@@ -149,3 +159,57 @@ class LeaderElector:
 
     def _stamp(self) -> str:
         return datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+#: The timeout of one read. The Lease is taken as of the read's beginning, however late the answer is.
+_LOOK_SECONDS: Final = 3.0
+
+
+class LeaseFollower:
+    """Leads while kube-scheduler's Lease names us. `names`: the host names that kube-scheduler may use in its identity: our
+    Pod's name, and our host's.
+    """
+
+    def __init__(
+        self,
+        store: LeaseStore,
+        leadership: Leadership,
+        *,
+        names: Collection[str],
+        retry_seconds: float,
+        clock: Clock,
+        rng: Random,
+    ) -> None:
+        self._store = store
+        self._leadership = leadership
+        self._names = frozenset(names)
+        self._clock = clock
+        self._observation = LeaseObservation()
+        self._blind = False
+        self._lease_watcher = LeaseWatcher(store, self._read_lease, retry_seconds=retry_seconds, spread=0.0, rng=rng)
+        leadership.on_doubt = self._lease_watcher.read_soon
+
+    async def run(self) -> None:
+        """Follows the Lease until cancelled."""
+        await self._lease_watcher.run()
+
+    async def release(self) -> None:
+        """Does nothing: kube-scheduler releases its Lease itself."""
+
+    async def _read_lease(self) -> None:
+        asked_at = self._clock()
+        try:
+            lease = await self._store.read(timeout_seconds=_LOOK_SECONDS)
+        except LeaseUnreachable as error:
+            if not self._blind:
+                _log.warning("the scheduler's lease cannot be read", problem=str(error), leads=self._leadership.leads())
+            self._blind = True
+            return
+        self._blind = False
+        self._observation.note_read(lease, asked_at=asked_at, answered_at=self._clock())
+        holder = "" if lease is None else lease.holder
+        self._leadership.held_by(holder)
+        if holder and holder_name(holder) in self._names:
+            self._leadership.extend(self._observation.holds_until)
+        else:
+            self._leadership.end()

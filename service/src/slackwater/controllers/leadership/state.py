@@ -1,7 +1,7 @@
 """Whether this replica leads. This is checked before every decision and every write, so the check is only one comparison.
 
 The end of leadership needs no notification: `leads` compares its end with the clock each time. Deliberately absent: how a
-replica comes to lead (`elector`, `follower`).
+replica comes to lead (`elector`).
 """
 
 import math
