@@ -310,12 +310,20 @@ def ops_document(examples: Path) -> Json:
     return document
 
 
+def complete_configuration(recorded: Path) -> None:
+    """Adds the settings that are newer than the recorded body of `/dumpstate` to its configuration, with their defaults."""
+    body = json.loads(recorded.read_text(encoding="utf-8"))
+    body["configuration"] = as_file(Settings.model_validate(body["configuration"]))
+    recorded.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the files into DIR. The exit status is 0; 1 if a body cannot be read or a file cannot be written."""
     parser = argparse.ArgumentParser(prog="python -m deploy.documents.openapi", description="Writes the OpenAPI documents.")
     parser.add_argument("directory", metavar="DIR", type=Path, help="where they go; DIR/examples has the recorded bodies")
     directory: Path = parser.parse_args(argv).directory
     try:
+        complete_configuration(directory / "examples" / "ops-dumpstate.200.json")
         for name, text in documents(directory / "examples").items():
             (directory / name).write_text(text, encoding="utf-8")
             print(directory / name)
