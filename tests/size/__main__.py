@@ -26,11 +26,11 @@ _NO_CODE: Final = {
 }  # fmt: skip
 #: Settings with two values each that choose how pods are placed, now or at an earlier commit.
 _MODES: Final = ("bind", "Steering")
-#: Each parameter that is followed, with where it starts; several starts, because a walk keeps its name when a file moves.
+#: Each parameter that is followed, with where it starts; the names that the start has had.
 WALKS: Final = {
-    "filter's pod": ("PlacementFlow.filter", "pod"),
-    "agents' request": ("Agents.answer", "request"),
-    "scale-up plan's demand": ("plan_scale_up", "demand"),
+    "filter's pod": (("PlacementFlow.filter",), "pod"),
+    "agents' request": (("Agents.answer", "AgentsApp.answer"), "request"),
+    "scale-up plan's demand": (("plan_scale_up",), "demand"),
 }
 
 
@@ -80,8 +80,8 @@ def sizes(files: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     yield "make targets", str(len(re.findall(r"^\.PHONY: ", files["Makefile"], re.MULTILINE)))
     yield "modes of placing", str(2 ** sum(key in settings for key in _MODES))
     code = Code(modules)
-    for name, (start, parameter) in WALKS.items():
-        walk = Walk(code, start, parameter)
+    for name, (starts, parameter) in WALKS.items():
+        walk = Walk(code, starts, parameter)
         yield f"walk of {name}: stays, files, returns, names", ", ".join(map(str, walk.counts()))
 
 

@@ -76,9 +76,9 @@ class Code:
         for method, function in methods.items():
             self.functions[f"{name}.{method}"] = _Defined(node=function, module=module, owner=name)
 
-    def start(self, ending: str) -> str:
-        """The full name of the only function whose name ends so."""
-        [found] = [name for name in self.functions if name.endswith(f".{ending}")]
+    def start(self, endings: Sequence[str]) -> str:
+        """The full name of the only function whose name ends in one of these ways."""
+        [found] = [name for name in self.functions if name.endswith(tuple(f".{ending}" for ending in endings))]
         return found
 
     def _full(self, name: str, module: str) -> str | None:
@@ -264,15 +264,15 @@ def _parts(value: ast.expr) -> Sequence[ast.expr]:
 class Walk:
     """The walk of one parameter from one function on."""
 
-    def __init__(self, code: Code, start: str, parameter: str) -> None:
+    def __init__(self, code: Code, starts: Sequence[str], parameter: str) -> None:
         self._code = code
         self._stays: list[str] = []
         self._followed: set[tuple[str, frozenset[str]]] = set()
         self._fields: dict[str, set[str]] = {}
         self.names: list[str] = []
-        first = code.functions[code.start(start)]
+        first = code.functions[code.start(starts)]
         self._whole = code.types(first)[parameter]  # all of it is the value, so none of its fields is noted
-        self._follow(code.start(start), frozenset({parameter}), 0)
+        self._follow(code.start(starts), frozenset({parameter}), 0)
 
     def counts(self) -> tuple[int, int, int, int]:
         """Stays, files, returns, names."""

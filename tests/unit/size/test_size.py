@@ -41,7 +41,7 @@ _FILES = {
 
 
 def test_a_walk_goes_where_the_value_and_its_parts_go() -> None:
-    walk = Walk(Code({path: dedent(text) for path, text in _FILES.items()}), "Flow.begin", "pod")
+    walk = Walk(Code({path: dedent(text) for path, text in _FILES.items()}), ("Flow.begin",), "pod")
     want_names = ["a.entry.Flow.begin", "a.room.Room.hold", "a.room.note", "a.entry.Flow._last"]
     assert walk.names == want_names, "neither `other` of the wish nor the pod's uid is the pod"
     stays, files, returns, names = walk.counts()
