@@ -10,6 +10,7 @@ from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, choos
 from slackwater.controllers.scaledown.drains.running_drains import drains_to_give_up
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState, soft_taints
+from slackwater.model.effects import MarkNode, UnmarkNode
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupOptions
@@ -223,9 +224,10 @@ def test_candidates_are_marked_with_their_time_and_the_others_lose_their_mark_fi
         candidate_set={NodeName("new"): UnixTime(NOW + 0.7), NodeName("known"): NOW},
         deleted_set={NodeName("plain"): NOW},
     )
-    found = soft_taints(nodes, state, most=10)
-    assert (found.mark, found.clear) == ((("new", NOW),), ("lost",))
-    assert soft_taints(nodes, state, most=1).mark == ()
+    cleared = UnmarkNode(uid=nodes[2].uid, name=NodeName("lost"), taint_key="DeletionCandidateOfClusterAutoscaler")
+    written = MarkNode(uid=nodes[0].uid, name=NodeName("new"), taint=marked(NOW)[0])
+    assert soft_taints(nodes, state, most=10) == [cleared, written]
+    assert soft_taints(nodes, state, most=1) == [cleared]
 
 
 # --- room that is needed again --------------------------------------------------------------------------------------------

@@ -28,19 +28,16 @@ from slackwater.model.effects import (
     DrainReport,
     Effect,
     FindDestinations,
-    MarkNode,
     Phase,
     PodEvicted,
     RemoveNode,
-    UnmarkNode,
 )
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
-from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.objects import Node, Pod
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.state_machine import StateMachine
-from slackwater_protocol.names import DELETION_CANDIDATE_TAINT
 
 #: Reasons of a rollback that do not count as a failure: the group gets no cool-down.
 _NO_FAILURE: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.ROOM_NEEDED, UnremovableReason.NO_LONGER_EMPTY})
@@ -342,20 +339,8 @@ class ScaleDownLoop:
     def _mark(self) -> None:
         """Writes and removes soft taints of candidates, a few in each loop."""
         assert self.state is not None
-        found = soft_taints(
-            (node for _, node in self._state_machine.state.nodes), self.state, most=self._policy().max_soft_taints
-        )
-        effects: list[Effect] = []
-        for name in found.clear:
-            node = self._node(name)
-            if node is not None:
-                effects.append(UnmarkNode(uid=node.uid, name=name, taint_key=DELETION_CANDIDATE_TAINT))
-        for name, since in found.mark:
-            node = self._node(name)
-            if node is not None:
-                taint = Taint(DELETION_CANDIDATE_TAINT, str(int(since)), "PreferNoSchedule")
-                effects.append(MarkNode(uid=node.uid, name=name, taint=taint))
-        self._submit(effects)
+        nodes = (node for _, node in self._state_machine.state.nodes)
+        self._submit(soft_taints(nodes, self.state, most=self._policy().max_soft_taints))
 
     def _node(self, name: NodeName) -> Node | None:
         return self._state_machine.state.nodes.get(name)

@@ -8,7 +8,7 @@
     state = state.ended("n1")
 
 - `ScaleDownState`: the state; frozen, so each step returns a new value.
-- `SoftTaints`, `soft_taints`: the taints of candidates to write and to remove.
+- `soft_taints`: the taints of candidates to write and to remove.
 - `missing`: the evicted pods that still need room, because their controllers may not have created new pods yet.
 - `ScaleDownPlan`: the result of a plan.
 
@@ -28,9 +28,10 @@ from datetime import UTC, datetime
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
 from slackwater.model.auxiliary import ControllerKey, Targets
+from slackwater.model.effects import Effect, MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
@@ -152,37 +153,27 @@ def _without(times: Mapping[NodeName, UnixTime], gone: frozenset[NodeName]) -> d
     return {node: at for node, at in times.items() if node not in gone}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SoftTaints:
-    """The soft taints to write and to remove. `mark`: the nodes to taint, each with the time since when it has been a
-    candidate, in whole seconds. `clear`: the nodes whose soft taint is removed.
+def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> list[Effect]:
+    """The effects that remove and write soft taints, in the order of the nodes; at most `most` in all.
 
-    A candidate's taint makes kube-scheduler prefer other nodes, and its value keeps the candidate's time over a restart.
+    A candidate's taint makes kube-scheduler prefer other nodes, and its value, the time since when the node has been a
+    candidate in whole seconds, keeps this time over a restart. Removals of taints come first, so that no node is avoided for
+    longer than necessary. A taint with another time than the state's is rewritten. A node under removal has another taint and
+    is left alone.
     """
-
-    mark: tuple[tuple[NodeName, UnixTime], ...] = ()
-    clear: tuple[NodeName, ...] = ()
-
-
-def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> SoftTaints:
-    """The soft taints to change, in the order of the nodes; at most `most` changes in all.
-
-    Removals of taints come first, so that no node is avoided for longer than necessary. A taint with another time than the
-    state's is rewritten. A node under removal has another taint and is left alone.
-    """
-    clear: list[NodeName] = []
-    mark: list[tuple[NodeName, UnixTime]] = []
+    clear: list[Effect] = []
+    mark: list[Effect] = []
     for node in nodes:
         keys = {taint.key for taint in node.taints}
         since = state.since(node.name)
         if TO_BE_DELETED_TAINT in keys or node.name in state.deleted_set:
             continue
         if since is None and DELETION_CANDIDATE_TAINT in keys:
-            clear.append(node.name)
-        elif since is not None and taint_time(node, DELETION_CANDIDATE_TAINT) != (at := UnixTime(float(int(since)))):
-            mark.append((node.name, at))
-    clear = clear[:most]
-    return SoftTaints(clear=tuple(clear), mark=tuple(mark[: most - len(clear)]))
+            clear.append(UnmarkNode(uid=node.uid, name=node.name, taint_key=DELETION_CANDIDATE_TAINT))
+        elif since is not None and taint_time(node, DELETION_CANDIDATE_TAINT) != UnixTime(float(int(since))):
+            taint = Taint(DELETION_CANDIDATE_TAINT, str(int(since)), "PreferNoSchedule")
+            mark.append(MarkNode(uid=node.uid, name=node.name, taint=taint))
+    return [*clear, *mark][:most]
 
 
 #: Times in API objects are whole seconds.

@@ -9,7 +9,7 @@ allocated devices that the pool no longer lists count as held; a node whose slic
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -17,12 +17,11 @@ import numpy as np
 
 from slackwater.controllers.scaledown.policy import GroupRules
 from slackwater.model.columns import Int64, Rows
-from slackwater.model.devices import CounterSet, ResourceSlice
-from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.resources import GPUS
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.device_table import DeviceTable, PoolId
+from slackwater.snapshot.device_table import PoolId
 from slackwater.snapshot.node_facts import CPU, MEMORY
 from slackwater.snapshot.running_pods import PodsByRow
 
@@ -88,22 +87,15 @@ def _of_devices(snapshot: ClusterSnapshot, rows: Rows) -> list[tuple[int, Utiliz
     held: dict[PoolId, set[str]] = {}
     for device in chain(table.in_use, table.shares):
         held.setdefault((device.driver, device.pool), set()).add(device.device)
-    return [
-        (at, Utilization(share, "/".join(pool)))
-        for at, row in enumerate(rows.tolist())
-        for pool, share in _shares_of_pools(table, nodes[row].name, held)
-    ]
-
-
-def _shares_of_pools(table: DeviceTable, node: NodeName, held: Mapping[PoolId, Collection[str]]) -> list[tuple[PoolId, float]]:
-    pools = dict.fromkeys((one.driver, one.pool) for one in table.published.get(node, ()))
-    shares = ((pool, _share_of_pool(_newest(table.by_pool[pool]), node, held.get(pool, ()))) for pool in pools)
-    return [(pool, share) for pool, share in shares if share is not None]
-
-
-def _newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
-    generation = max(one.generation for one in slices)
-    return [one for one in slices if one.generation == generation]
+    found = list[tuple[int, Utilization]]()
+    for at, row in enumerate(rows.tolist()):
+        node = nodes[row].name
+        for pool in dict.fromkeys((one.driver, one.pool) for one in table.published.get(node, ())):
+            generation = max(one.generation for one in table.by_pool[pool])
+            newest = [one for one in table.by_pool[pool] if one.generation == generation]
+            share = _share_of_pool(newest, node, held.get(pool, ()))
+            found += [] if share is None else [(at, Utilization(share, "/".join(pool)))]
+    return found
 
 
 def _share_of_pool(slices: Sequence[ResourceSlice], node: NodeName, allocated: Collection[str]) -> float | None:
@@ -124,12 +116,12 @@ def _share_of_pool(slices: Sequence[ResourceSlice], node: NodeName, allocated: C
             taken.update({(each.name, counter): amount for counter, amount in each.counters})
     sets = {each.name for part in parts.values() for each in part.consumes}
     if sets:
-        shares.append(sum(_fullest(counters[name], taken) for name in sets) / len(sets))
+        fullest = (
+            max((taken[name, counter] / amount for counter, amount in counters[name].counters if amount), default=0.0)
+            for name in sets
+        )
+        shares.append(sum(fullest) / len(sets))
     return max(shares, default=None)
-
-
-def _fullest(counters: CounterSet, taken: Mapping[tuple[str, str], int]) -> float:
-    return max((taken[counters.name, name] / amount for name, amount in counters.counters if amount), default=0.0)
 
 
 def without_daemons(
@@ -141,16 +133,16 @@ def without_daemons(
         return used
     if used.share <= rules.utilization_threshold:
         return used
-    daemons = [running_pod.kind for running_pod in running_pods.on(row) if _is_daemon(running_pod.pod.eviction_facts)]
+    daemons = [
+        running.kind
+        for running in running_pods.on(row)
+        if (facts := running.pod.eviction_facts).daemon or (facts.owner is not None and facts.owner.kind == "DaemonSet")
+    ]
     lines = slice(len(snapshot.facts.resource))
     asked = snapshot.kinds.requests[lines, daemons].sum(axis=1) if daemons else 0
     left, allocatable = snapshot.used_by_others()[lines, row] - asked, snapshot.facts.allocatable[lines, row] - asked
     cpu, memory = _shares(left[[CPU, MEMORY]], allocatable[[CPU, MEMORY]]).tolist()
     return Utilization(memory, "memory") if memory > cpu else Utilization(cpu, "cpu")
-
-
-def _is_daemon(eviction_facts: EvictionFacts) -> bool:
-    return eviction_facts.daemon or (eviction_facts.owner is not None and eviction_facts.owner.kind == "DaemonSet")
 
 
 def _shares(used: Int64, allocatable: Int64) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":

@@ -10,7 +10,7 @@ state of one node are in `model.node_taints`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -60,7 +60,7 @@ def template_of(
     is nothing else. `system` is subtracted from a provider's template; in real nodes it is subtracted already.
     """
     models, said = _models(group, nodes), group.template
-    if not models and not bought and (said is None or _is_empty(said)):
+    if not models and not bought and (said is None or (said.allocatable == NOTHING and not said.scalars)):
         return None
     if said is not None:
         said = structs.replace(said, allocatable=said.allocatable.minus(system).not_below_zero())
@@ -77,11 +77,6 @@ def template_of(
         broken_promise=_broken_promise(group, node, came, models, said=said, taints=taints),
         differing=differing_labels([*last, *models] if came else models),
     )
-
-
-def _is_empty(said: Node) -> bool:
-    """Does the description say nothing of the size of a node?"""
-    return said.allocatable == NOTHING and not said.scalars
 
 
 def _new_node(group: NodeGroup, nodes: Sequence[Node], said: Node | None, taints: TaintRules) -> Node:
@@ -171,12 +166,8 @@ def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
     good = [node for node in there if _is_usable_example(node, group)]
     voters = good if good or group.template is not None else there
     common = {taint_id(taint) for taint in common_taints(voters)}
-    return [_with_taints(node, common) for node in newest_of(voters)]
-
-
-def _with_taints(node: Node, ids: Collection[tuple[str, str]]) -> Node:
-    kept = tuple(taint for taint in node.taints if taint_id(taint) in ids)
-    return node if kept == node.taints else structs.replace(node, taints=kept)
+    kept = ((node, tuple(taint for taint in node.taints if taint_id(taint) in common)) for node in newest_of(voters))
+    return [node if taints == node.taints else structs.replace(node, taints=taints) for node, taints in kept]
 
 
 def _is_usable_example(node: Node, group: NodeGroup) -> bool:
@@ -223,16 +214,12 @@ def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | N
             reported.setdefault(driver, Counter())[limit] += 1
     limits = {} if said is None else dict(said.drivers)
     limits |= {
-        driver: max(counts, key=lambda limit: (counts[limit], _strictness(limit))) for driver, counts in reported.items()
+        driver: max(counts, key=lambda limit: (counts[limit], float("-inf") if limit is None else -limit))
+        for driver, counts in reported.items()
     }
     migrated = Counter(plugin for csi_node in csi_nodes for plugin in csi_node.migrated)
     usual = tuple(sorted(plugin for plugin, count in migrated.items() if 2 * count > len(csi_nodes)))
     return CsiNode(name="", drivers=tuple(sorted(limits.items())), migrated=usual) if limits or usual else None
-
-
-def _strictness(limit: int | None) -> float:
-    """A number that is larger for smaller limits."""
-    return float("-inf") if limit is None else -float(limit)
 
 
 Published = Mapping[str, Sequence[ResourceSlice]]
