@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from slackwater.controllers.scaleup.groups import GrowableGroup, Quota, SkipReason
+from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota, SkipReason
 from slackwater.explain import nodes, pods
 from slackwater.explain.explain_input import Change
 from slackwater.explain.findings import remedy
@@ -51,7 +51,7 @@ def groups(draw: st.DrawFn) -> tuple[GrowableGroup, ...]:
 @st.composite
 def pending_clusters(draw: st.DrawFn) -> StatusSources:
     cluster = draw(small_clusters(most_standing=10))
-    quotas = draw(st.sampled_from(((), (), (Quota(name="all", limits={"cpu": 9_000, "nodes": 6}),))))
+    quotas = draw(st.sampled_from(((), (), (NodeQuota(name="all", limits={"cpu": 9_000, "nodes": 6}),))))
     return StatusSources(
         nodes=tuple(cluster.nodes),
         running_pods=tuple(cluster.running_pods),

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.expanders import CPU_AND_MEMORY, Priorities, chain_of
-from slackwater.controllers.scaleup.groups import Budget, Quota
+from slackwater.controllers.scaleup.groups import Budget, NodeQuota
 from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.model.objects import Pod
 from slackwater.snapshot.equivalence_groups import KindId
@@ -25,7 +25,7 @@ class Bidding:
         self.moving = moving
         self.left = {pod for pods in wants for pod in pods}
         groups = [a_group(f"g{at}", largest=largest) for at in range(len(wants))]
-        self.budget = Budget.of(groups, nodes=[], quotas=[Quota(name="q", limits={})], max_nodes=max_nodes)
+        self.budget = Budget.of(groups, nodes=[], quotas=[NodeQuota(name="q", limits={})], max_nodes=max_nodes)
         self.estimates: Counter[int] = Counter()
         merit = chain_of(["most-pods"], seed=0, priorities=Priorities(), weights=CPU_AND_MEMORY, largest={})
         self.queue = OptionQueue(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, choose_batch
+from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, choose_batch
 from slackwater.controllers.scaledown.drains.running_drains import drains_to_give_up
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState, soft_taints
@@ -90,14 +90,14 @@ def begun(
     options: GroupOptions | None = None,
     missing: int = 0,
     **more: Any,
-) -> Batch:
+) -> RemovalBatch:
     size = [machine(found.node) for found in plan.removable]
     group = a_group(size, options=options or GroupOptions(), missing=missing)
     under_way = RunningRemovals(removals=removals, drains=drains)
     return choose_batch(plan, {POOL: group}, policy or installed.SCALE_DOWN, under_way, now=UnixTime(NOW + after), **more)
 
 
-def reasons(batch: Batch) -> dict[str, int]:
+def reasons(batch: RemovalBatch) -> dict[str, int]:
     found: dict[str, int] = {}
     for held in batch.held:
         found[str(held.unremovable_reason)] = found.get(str(held.unremovable_reason), 0) + 1

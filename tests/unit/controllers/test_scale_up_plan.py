@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.controllers.scaleup.expanders import read_priorities
-from slackwater.controllers.scaleup.groups import Quota, SkipReason
+from slackwater.controllers.scaleup.groups import NodeQuota, SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUpPlan
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -162,14 +162,14 @@ QUOTAS = [
 def test_the_whole_cluster_has_limits(limits: dict[str, int], want: int, resource: str) -> None:
     node = structs.replace(a_node("n", cpu="4"), scalars=(("nvidia.com/gpu", 1), ("pods", 0)))
     group = a_group("g", a_template("t", scalars={"nvidia.com/gpu": 2}))
-    policy = replace(installed.SCALE_UP, quotas=(Quota(name="cluster-wide", limits=limits),))
+    policy = replace(installed.SCALE_UP, quotas=(NodeQuota(name="cluster-wide", limits=limits),))
     plan = planned(some(40), [group], nodes=[node], policy=policy)
     assert plan.n_nodes == want
     assert why_not(plan, "g") == ("limit", f'exceeded quota: "cluster-wide", resources: {resource}')
 
 
 def test_a_quota_concerns_the_nodes_it_selects() -> None:
-    quota = Quota(name="team", limits={"nodes": 1}, selector=(Requirement("team", "In", ("x",)),))
+    quota = NodeQuota(name="team", limits={"nodes": 1}, selector=(Requirement("team", "In", ("x",)),))
     groups = [a_group("mine", a_template("t", labels={"team": "x"})), a_group("other", a_template("u", labels={"team": "y"}))]
     plan = planned(
         some(40), groups, policy=replace(installed.SCALE_UP, quotas=(quota,), expanders=("priority",), priorities=MINE)

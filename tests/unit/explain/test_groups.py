@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from slackwater.controllers.scaleup.groups import Quota, SkipReason
+from slackwater.controllers.scaleup.groups import NodeQuota, SkipReason
 from slackwater.explain.node_groups import explain_group
 from slackwater.model.nodegroups import GroupName
 from tests.support import installed
@@ -40,7 +40,7 @@ def test_a_quota_is_raised_by_what_one_node_needs() -> None:
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
         groups=(a_group("pool", a_template(cpu="4")),),
-        scale_up=replace(installed.SCALE_UP, quotas=(Quota(name="all", limits={"cpu": 4000}),)),
+        scale_up=replace(installed.SCALE_UP, quotas=(NodeQuota(name="all", limits={"cpu": 4000}),)),
     )
     answer = explain_group(told.explain_input(), POOL, {})
     assert [remedy.change for remedy in answer.remedies] == ["raise quota all of cpu from 4000 to 5000"]

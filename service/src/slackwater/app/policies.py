@@ -17,7 +17,7 @@ from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
-from slackwater.controllers.scaleup.groups import Quota
+from slackwater.controllers.scaleup.groups import NodeQuota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.settings import Limits
@@ -92,10 +92,10 @@ def scale_up_policy_of(
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
     bypassed = scale_up.bypassed_scheduler_names
-    quotas = [Quota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
+    quotas = [NodeQuota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
     for quota in scale_up.quotas:
         selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
-        quotas.append(Quota(name=quota.name, limits=_whole_amounts(quota.limits), selector=selector))
+        quotas.append(NodeQuota(name=quota.name, limits=_whole_amounts(quota.limits), selector=selector))
     return _built(
         ScaleUpPolicy,
         autoscaler,

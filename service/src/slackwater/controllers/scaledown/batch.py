@@ -31,7 +31,7 @@ class RunningRemovals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class RemovalBatch:
     """The nodes whose removal begins, in order. `empty`: those without pods. `drains`: those with pods. `held`: the other
     removable nodes, with the reason why their removal does not begin."""
 
@@ -54,7 +54,7 @@ def choose_batch(
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
     refused: Collection[GroupName] = (),
-) -> Batch:
+) -> RemovalBatch:
     """Chooses which of the plan's removable nodes to remove next, within the policy's limits and given the removals under way.
 
     `cooling`: the groups that may not shrink yet, with the reason. `refused`: the groups whose last deletion the provider
@@ -62,9 +62,9 @@ def choose_batch(
     been unneeded for long enough.
     """
     if not policy.enabled:
-        return Batch(status="disabled")
+        return RemovalBatch(status="disabled")
     if plan.homeless is not None:
-        return Batch(status="homeless")
+        return RemovalBatch(status="homeless")
     choice = _Choice(policy, under_way)
     ripe: list[Removable] = []
     for found in plan.removable:
@@ -165,8 +165,10 @@ class _Choice:
                     detail += f", {drains} of {policy.max_drain_parallelism} drained"
                 self.hold(found, UnremovableReason.THROTTLED, detail)
 
-    def made(self, plan: ScaleDownPlan) -> Batch:
-        return Batch(status=self._status(plan), empty=tuple(self.empty), drains=tuple(self.drains), held=tuple(self.held))
+    def made(self, plan: ScaleDownPlan) -> RemovalBatch:
+        return RemovalBatch(
+            status=self._status(plan), empty=tuple(self.empty), drains=tuple(self.drains), held=tuple(self.held)
+        )
 
     def _status(self, plan: ScaleDownPlan) -> Status:
         reasons = {kept.unremovable_reason for kept in self.held}

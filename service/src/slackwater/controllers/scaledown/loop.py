@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.batch import Batch, RunningRemovals, Status, choose_batch
+from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
@@ -275,7 +275,7 @@ class ScaleDownLoop:
         self._submit(effects)
         return answer == "cancelled"
 
-    def _begin(self, found: ScaleDownProposal, group_status: Mapping[GroupName, NodeGroupStatus]) -> Batch:
+    def _begin(self, found: ScaleDownProposal, group_status: Mapping[GroupName, NodeGroupStatus]) -> RemovalBatch:
         now, unix_now = self._clock(), self._steady()
         removals, drains = self._drains.under_way()
         cooling = self._cooling(group_status, now)

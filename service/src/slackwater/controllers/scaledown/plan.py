@@ -25,7 +25,7 @@ from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy,
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
 from slackwater.controllers.scaledown.state import (
     Eviction,
-    Failure,
+    FailedRemoval,
     KeptNode,
     Removable,
     ScaleDownPlan,
@@ -99,11 +99,11 @@ def plan_scale_down(
         replicas=planning_input.replicas,
     )
     with planning_input.snapshot.fork():
-        return _Planning(state, planning_input, policy, facts, stop).run()
+        return _ScaleDownPlanning(state, planning_input, policy, facts, stop).run()
 
 
 @dataclass(slots=True)
-class _Planning:
+class _ScaleDownPlanning:
     state: ScaleDownState
     planning_input: PlanningInput
     policy: ScaleDownPolicy
@@ -121,7 +121,7 @@ class _Planning:
     cut: bool = False
     removable: list[Removable] = field(default_factory=list)
     kept: dict[NodeName, KeptNode] = field(default_factory=dict)
-    failures: dict[NodeName, Failure] = field(default_factory=dict)
+    failures: dict[NodeName, FailedRemoval] = field(default_factory=dict)
     unreached: dict[NodeName, UnixTime] = field(default_factory=dict)
     found_hints: dict[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
 
@@ -324,7 +324,7 @@ class _Planning:
     def _failed(self, kept: KeptNode) -> None:
         """Notes that the node could not be emptied. It is then not tried again for a while."""
         self._keep(kept)
-        self.failures[kept.node] = Failure(self.facts.now, kept)
+        self.failures[kept.node] = FailedRemoval(self.facts.now, kept)
 
     def _not_reached(self, node: NodeName) -> None:
         self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.NOT_REACHED))

@@ -49,7 +49,7 @@ class KeptNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedRemoval:
     """The last failed attempt to empty a node: its time and its reason."""
 
     at: UnixTime
@@ -86,7 +86,7 @@ class ScaleDownState:
     candidate_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
     unreached: Mapping[NodeName, UnixTime] = field(default_factory=dict)
     deleted_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
-    non_candidate_set: Mapping[NodeName, Failure] = field(default_factory=dict)
+    non_candidate_set: Mapping[NodeName, FailedRemoval] = field(default_factory=dict)
     pod_destination_hints: Mapping[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
     recent_evictions: tuple[Eviction, ...] = ()
     failed_drains: Mapping[NodeName, DrainFailure] = field(default_factory=dict)

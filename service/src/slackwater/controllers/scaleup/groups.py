@@ -1,7 +1,7 @@
 """The node groups that planning sees, and the limits within which they may grow.
 
 - `GrowableGroup`, `Template`: what the provider says about a group, its template, and why it may not grow (`SkipReason`).
-- `Budget`, `Quota`: the limits: each group's maximum, the cluster's, quotas, and the most nodes of one plan.
+- `Budget`, `NodeQuota`: the limits: each group's maximum, the cluster's, quotas, and the most nodes of one plan.
 - `similar_groups`: the bundles of groups that grow together.
 
 The caller makes one value for each group in each loop. This module does not keep state between loops (back-off, cool-downs,
@@ -113,7 +113,7 @@ _VIRTUAL: Final = ("type", "virtual-kubelet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class NodeQuota:
     """A quota on the nodes that `selector` selects. `limits`: the most that they may have together, by resource (`nodes`,
     `cpu`, `memory`, or another resource's name)."""
 
@@ -150,7 +150,7 @@ class Budget:
 
     @classmethod
     def of(
-        cls, groups: Sequence[GrowableGroup], *, nodes: Sequence[Node], quotas: Iterable[Quota] = (), max_nodes: int = 0
+        cls, groups: Sequence[GrowableGroup], *, nodes: Sequence[Node], quotas: Iterable[NodeQuota] = (), max_nodes: int = 0
     ) -> Self:
         """The budget of one planning. `nodes`: all existing and upcoming nodes. `max_nodes`: the most nodes of the whole plan;
         0: no limit."""
@@ -214,7 +214,7 @@ def counted(groups: Rows) -> list[tuple[int, int]]:
     return sorted(Counter(groups.tolist()).items())
 
 
-def _limits_left(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) -> Iterable[_LimitLeft]:
+def _limits_left(quota: NodeQuota, groups: Sequence[GrowableGroup], nodes: Sequence[Node]) -> Iterable[_LimitLeft]:
     counted = [node for node in nodes if counts_for(quota, node)]
     templates = [None if group.template is None else group.template.node for group in groups]
     for resource, limit in sorted(quota.limits.items()):
@@ -225,7 +225,7 @@ def _limits_left(quota: Quota, groups: Sequence[GrowableGroup], nodes: Sequence[
         )
 
 
-def counts_for(quota: Quota, node: Node) -> bool:
+def counts_for(quota: NodeQuota, node: Node) -> bool:
     """Does the quota apply to the node?"""
     key, value = _VIRTUAL
     return node.labels.get(key) != value and selects(quota.selector, node.labels)

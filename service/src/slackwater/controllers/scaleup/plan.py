@@ -229,7 +229,7 @@ def plan_scale_up(
     while True:
         try:
             with snapshot.fork() as trial:
-                planning = _Planning(remaining, policy, clock, is_over)
+                planning = _ScaleUpPlanning(remaining, policy, clock, is_over)
                 planning.add_upcoming()
                 planning.choose(hints)
                 plan = planning.result()
@@ -240,7 +240,7 @@ def plan_scale_up(
             return replace(plan, unhelpable=(*plan.unhelpable, *remaining.unhelpable), failures=tuple(remaining.failures))
 
 
-class _Planning:
+class _ScaleUpPlanning:
     """One planning. `_left`: whether a pod has no node yet, by position in the demand, shape (pods,)."""
 
     def __init__(

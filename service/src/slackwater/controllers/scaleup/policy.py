@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from slackwater.controllers.scaleup.expanders import ExpanderName, Priorities
-from slackwater.controllers.scaleup.groups import Quota
+from slackwater.controllers.scaleup.groups import NodeQuota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.model.ids import Seconds
 from slackwater.model.node_taints import TaintRules
@@ -27,7 +27,7 @@ class ScaleUpPolicy:
     max_nodes_per_scale_up: int
     max_planning_time: Seconds
     plan_seconds: float
-    quotas: tuple[Quota, ...]
+    quotas: tuple[NodeQuota, ...]
     system: Amounts
     taints: TaintRules
     priorities: Priorities = field(default_factory=Priorities)
