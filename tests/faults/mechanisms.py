@@ -27,7 +27,7 @@ from slackwater.model.events import BindEnded
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer, PermitDecision
-from slackwater.model.pod_resources import PodResources, Question, certain_resources
+from slackwater.model.pod_resources import PermitQuestion, PodResources, certain_resources
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Vertical
@@ -114,7 +114,7 @@ def _more_than_asked(original: Any) -> Any:
 
 
 def _endless_room(original: Any) -> Any:
-    def settle(pod_resources: PodResources, _free: Amounts, question: Question, **more: Any) -> PodResources:
+    def settle(pod_resources: PodResources, _free: Amounts, question: PermitQuestion, **more: Any) -> PodResources:
         return cast("PodResources", original(pod_resources, pod_resources.max, question, **more))
 
     return settle

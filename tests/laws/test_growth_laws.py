@@ -157,7 +157,8 @@ class GrowthMachine(RuleBasedStateMachine):
         """What is the pod's own whatever the others do: its Buffer only where there is room for everybody's."""
         claim = self.cluster.state_machine.state.reservations.get(agent.pod.uid)
         assert claim is not None
-        over = self.cluster.state_machine.state.ledger.numbers(self.cluster.state_machine.state.nodes.row_of[claim.node]).over
+        row = self.cluster.state_machine.state.nodes.row_of[claim.node]
+        _, over = self.cluster.state_machine.state.ledger.room(row)
         pod_resources = claim.pod_resources
         return amounts_of([pod_resources.reserved[r] - (pod_resources.buffer[r] if over[r] else 0) for r in range(2)])
 

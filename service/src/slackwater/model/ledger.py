@@ -24,7 +24,7 @@ from slackwater_protocol.units import Bytes, MilliCpu
 _PPM: Final = 1_000_000
 
 
-class NodeNumbers(NamedTuple):
+class NodeAccount(NamedTuple):
     """The six numbers of one node's accounting (the names are Neon's), and what is held on the node; milliCPU and bytes."""
 
     total: Amounts
@@ -35,18 +35,8 @@ class NodeNumbers(NamedTuple):
     pressure_accounted_for: Amounts
     held: Amounts
 
-    @property
-    def free(self) -> Amounts:
-        """What is left of Total after all reservations and holds; never below 0."""
-        return self.total.minus(self.reserved).minus(self.held).not_below_zero()
 
-    @property
-    def over(self) -> Amounts:
-        """By how much all reservations and holds exceed Total; never below 0."""
-        return self.reserved.plus(self.held).minus(self.total).not_below_zero()
-
-
-def too_much_pressure(node: NodeNumbers, *, weight_ppm: int = _PPM) -> bool:
+def too_much_pressure(node: NodeAccount, *, weight_ppm: int = _PPM) -> bool:
     """Whether the CPU or memory of a node has more pressure than its running migrations will relieve.
 
     The pressure is what is Reserved above the Watermark, plus weighted CapacityPressure. It is too much if it exceeds
@@ -58,7 +48,7 @@ def too_much_pressure(node: NodeNumbers, *, weight_ppm: int = _PPM) -> bool:
     return any(_too_much(node, r, weight_ppm) for r in range(len(RESOURCES)))
 
 
-def _too_much(node: NodeNumbers, r: int, weight_ppm: int) -> bool:
+def _too_much(node: NodeAccount, r: int, weight_ppm: int) -> bool:
     above = node.reserved[r] - node.watermark[r]
     slack = node.buffer[r] + max(-above, 0)
     denied = weighted(node.capacity_pressure[r], weight_ppm)
@@ -167,10 +157,10 @@ class Ledger:
         columns.pressure_accounted_for[:, row] = pressure_accounted_for
         columns.held[:, row] = held
 
-    def numbers(self, row: Row) -> NodeNumbers:
+    def numbers(self, row: Row) -> NodeAccount:
         """The six numbers of the node, and what is held on it."""
         columns = self.columns
-        return NodeNumbers(
+        return NodeAccount(
             _at(columns.total, row),
             _at(columns.watermark, row),
             _at(columns.reserved, row),
@@ -181,7 +171,7 @@ class Ledger:
         )
 
     def room(self, row: Row) -> tuple[Amounts, Amounts]:
-        """The node's `free` and `over` (see `NodeNumbers`): an agent's request needs only these two."""
+        """What is left of the node's Total, and by how much all reservations and holds exceed it; never below 0."""
         columns = self.columns
         total, taken = _at(columns.total, row), _at(columns.reserved, row).plus(_at(columns.held, row))
         return total.minus(taken).not_below_zero(), taken.minus(total).not_below_zero()

@@ -2,7 +2,7 @@
 
 - `PodResources`; `ordinary_resources`, `certain_resources` and so on: what a pod counts for when it begins to count.
 - `migration_started`, `bounds_changed` and so on: the pod's resources after an event.
-- `settled`: what an agent's `Question` permits, and the pod's resources after that; it includes our own limits (`wanted`).
+- `settled`: the pod's resources after an agent's `PermitQuestion`, and so its permit; with our own limits (`wanted`).
 
 Each resource is computed alone, in exact integers. This module does not decide whether the pod may ask, and persists no permit.
 """
@@ -124,7 +124,7 @@ def use_changed(pod_resources: PodResources, using: Amounts) -> PodResources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class PermitQuestion:
     """An agent's request: the totals that it asks for, in milliCPU and bytes.
 
     `unit` is one compute unit, both fields > 0. `last_permit` is NOTHING before the agent's first answer. `withhold`: the pod
@@ -138,7 +138,7 @@ class Question:
     max_step_units: int = 0
 
 
-def settled(pod_resources: PodResources, free: Amounts, question: Question, *, over: Amounts = NOTHING) -> PodResources:
+def settled(pod_resources: PodResources, free: Amounts, question: PermitQuestion, *, over: Amounts = NOTHING) -> PodResources:
     """The pod's resources after the question is answered; the permit is their `reserved`.
 
     `free` is the node's Total minus all that is Reserved and held there, >= 0; `over` is by how much that sum exceeds Total, >=
@@ -170,7 +170,7 @@ def settled(pod_resources: PodResources, free: Amounts, question: Question, *, o
     )
 
 
-def _kept(pod_resources: PodResources, r: int, over: int, question: Question) -> int:
+def _kept(pod_resources: PodResources, r: int, over: int, question: PermitQuestion) -> int:
     """The amount that stays reserved for the pod before its question is answered.
 
     All that the pod uses, or that a scheduler permitted, stays. Of the pod's Buffer only the part that fits into Total stays:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slackwater.model.pod_resources import PodResources, Question, settled
+from slackwater.model.pod_resources import PermitQuestion, PodResources, settled
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater_protocol.units import Bytes, MilliCpu
 
@@ -27,7 +27,7 @@ def ask(
     pod_resources = PodResources(
         reserved=both(pod[0]), buffer=both(pod[1]), capacity_pressure=both(pod[2]), min=NOTHING, max=both(maximum)
     )
-    question = Question(
+    question = PermitQuestion(
         asked=both(asked),
         unit=both(unit),
         last_permit=both(last_permit or 0),

@@ -2,16 +2,16 @@
 
 import pytest
 
-from slackwater.model.ledger import NodeNumbers, too_much_pressure, weighted
+from slackwater.model.ledger import NodeAccount, too_much_pressure, weighted
 from slackwater.model.resources import NOTHING, Amounts
 from tests.support.builders import amounts
 
 
 def numbers(
     *, reserved: int, watermark: int = 8000, capacity_pressure: int = 0, accounted_for: int = 0, buffer: int = 0
-) -> NodeNumbers:
+) -> NodeAccount:
     """CPU alone; memory is quiet."""
-    return NodeNumbers(
+    return NodeAccount(
         total=amounts("10", "40Gi"),
         watermark=amounts(f"{watermark}m", "32Gi"),
         reserved=amounts(f"{reserved}m"),
@@ -34,7 +34,7 @@ def numbers(
         pytest.param(numbers(reserved=9000, buffer=1000), False, id="only-buffer-is-above"),
     ],
 )
-def test_pressure_against_what_migrations_account_for(node: NodeNumbers, want: bool) -> None:
+def test_pressure_against_what_migrations_account_for(node: NodeAccount, want: bool) -> None:
     assert too_much_pressure(node) is want
 
 

@@ -35,7 +35,7 @@ from slackwater.model.events import (
 from slackwater.model.ids import Instant, PodKey, Row
 from slackwater.model.objects import Pod
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal, PersistedPermit
-from slackwater.model.pod_resources import Question, settled
+from slackwater.model.pod_resources import PermitQuestion, settled
 from slackwater.model.resources import LARGEST_AMOUNT, NOTHING, Amounts
 from slackwater.model.vertical import Machine, ResizeTarget, Vertical
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
@@ -212,7 +212,7 @@ class PermitCase:
     reservation: Reservation
     row: Row
     ask: PermitAsk
-    question: Question
+    question: PermitQuestion
     slot_bytes: int
     own: PersistedPermit | None  #: the pod's persisted permit
 
@@ -243,7 +243,7 @@ class PermitCase:
         return self.pod.vertical.using.at_most(self.question.asked)
 
 
-def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> Question | PermitRefusal:
+def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Policy) -> PermitQuestion | PermitRefusal:
     """The request in milliCPU and bytes, or the refusal if a check of the amounts fails."""
     unit = policy.vertical.compute_unit if ask.compute_unit is None else _in_bytes(ask.compute_unit, ask, slot_bytes)
     if vertical.machine is not None and unit.memory % slot_bytes:
@@ -259,7 +259,7 @@ def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Polic
         return PermitRefusal(status=400, code="too_large", message=message)
     if vertical.resizing is not None:  # no pod uses more than its containers have; a former process may have lowered that
         last_permit = last_permit.at_most(vertical.resizing.whole.at_least(vertical.using))
-    return Question(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
+    return PermitQuestion(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
 
 
 def _slot_bytes(vertical: Vertical, policy: Policy) -> int:
