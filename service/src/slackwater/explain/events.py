@@ -33,19 +33,24 @@ def _reason(reason: Mapping[str, Any]) -> str:
     nodes = reason["nodes"]
     where = f" on {nodes} node{'s' if nodes > 1 else ''}" if nodes else ""
     detail = f" ({reason['detail']})" if reason.get("detail") else ""
-    short = ", ".join(_amounts(reason))
+    short = ", ".join(amounts(reason))
     lacking = f", {short} short{' on ' + reason['closest'] if reason.get('closest') else ''}" if short else ""
     text = f"{reason['text']}{detail}{where}{lacking}"
     return text if len(text) <= _LONGEST_REASON else text[: _LONGEST_REASON - 4] + " ..."
 
 
-def _amounts(reason: Mapping[str, Any]) -> Iterator[str]:
+def amounts(reason: Mapping[str, Any]) -> Iterator[str]:
+    """How much is lacking, as texts like "500m cpu"."""
     for unit, amount in reason["short"].items():
-        match unit:
-            case "milliCPU":
-                text = quantity_text_cpu(MilliCpu(amount))
-            case "bytes":
-                text = quantity_text_memory(Bytes(amount))
-            case _:
-                text = str(amount)
-        yield f"{text} {reason['resource'] or unit}"
+        yield f"{quantity_in(unit, amount)} {reason['resource'] or unit}"
+
+
+def quantity_in(unit: str, amount: int) -> str:
+    """The amount as a Kubernetes quantity, such as 500m or 4Gi. `unit`: "milliCPU", "bytes", or any other for a count."""
+    match unit:
+        case "milliCPU":
+            return quantity_text_cpu(MilliCpu(amount))
+        case "bytes":
+            return quantity_text_memory(Bytes(amount))
+        case _:
+            return str(amount)

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
+from slackwater.explain.events import quantity_in
 from slackwater.explain.explain_input import Change, NodeEdit, PodEdit
 from slackwater.explain.findings import Finding, PodQuery, of_reason
 from slackwater.fit.plugins.node_accounting import lacks_request
@@ -19,7 +20,7 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import RESOURCES, Amounts
 from slackwater.snapshot.node_facts import CPU, FIRST_RESOURCES, MEMORY, PODS
-from slackwater_protocol.units import Bytes, MilliCpu, quantity_text_cpu, quantity_text_memory
+from slackwater_protocol.units import Bytes, MilliCpu
 
 _FULL: Final = (Reason.NOT_ENOUGH_CPU, Reason.NOT_ENOUGH_MEMORY)
 _ABOVE: Final = (Reason.CPU_ABOVE_TOTAL, Reason.MEMORY_ABOVE_TOTAL)
@@ -34,13 +35,7 @@ def unit_of(resource: str) -> str:
 
 def quantity(resource: str, amount: int) -> str:
     """The amount as a Kubernetes quantity, such as 500m or 4Gi."""
-    match unit_of(resource):
-        case "milliCPU":
-            return quantity_text_cpu(MilliCpu(amount))
-        case "bytes":
-            return quantity_text_memory(Bytes(amount))
-        case _:
-            return str(amount)
+    return quantity_in(unit_of(resource), amount)
 
 
 def lacking(asked: PodQuery) -> Iterator[tuple[str, Int64, Int64]]:

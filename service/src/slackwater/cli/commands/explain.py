@@ -254,22 +254,14 @@ def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
 def _reason(reason: Mapping[str, Any]) -> tuple[str, ...]:
     words = reason["text"] + (f" ({reason['detail']})" if reason.get("detail") else "")
     where = f" on {reason['closest']}" if reason.get("closest") and reason["nodes"] > 1 else ""
-    short = ", ".join(_amounts(reason)) + where if reason["short"] else ""
+    short = _amounts(reason) + where if reason["short"] else ""
     return words, str(reason["nodes"] or ""), short, ", ".join(reason["objects"])
 
 
-def _amounts(reason: Mapping[str, Any]) -> Iterator[str]:
-    from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
+def _amounts(reason: Mapping[str, Any]) -> str:
+    from slackwater.explain.events import amounts
 
-    for unit, amount in reason["short"].items():
-        match unit:
-            case "milliCPU":
-                text = quantity_text_cpu(amount)
-            case "bytes":
-                text = quantity_text_memory(amount)
-            case _:
-                text = str(amount)
-        yield f"{text} {reason['resource'] or unit}"
+    return ", ".join(amounts(reason))
 
 
 def _group(word: Mapping[str, Any]) -> tuple[str, str]:
@@ -278,6 +270,6 @@ def _group(word: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _more(reason: Mapping[str, Any]) -> str:
-    parts = [reason.get("detail", ""), ", ".join(_amounts(reason))]
+    parts = [reason.get("detail", ""), _amounts(reason)]
     said = ", ".join(part for part in parts if part)
     return f" ({said})" if said else ""
