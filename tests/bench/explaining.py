@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec import structs
 
-from slackwater.app.explain.service import Clocks, ExplainService
+from slackwater.app.explain.service import ExplainClocks, ExplainService
 from slackwater.app.settings import Settings
 from slackwater.model.events import PodSeen
 from slackwater.model.ids import UnixTime
@@ -56,7 +56,7 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
             group_registry=lambda: None,
             settings=Settings,
             held_back=lambda _node, _group: (None, ()),
-            clocks=Clocks(clock=service.clock, steady=lambda: UnixTime(2e9)),
+            clocks=ExplainClocks(clock=service.clock, steady=lambda: UnixTime(2e9)),
         )
         async with asking(service, nodes) as calm:
             await anyio.sleep(_QUIET_SECONDS)

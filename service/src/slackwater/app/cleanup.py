@@ -122,7 +122,7 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class CleanupStep:
     """One request: a patch of the object or of its subresource `part`; without a patch the object is deleted."""
 
     words: str
@@ -138,17 +138,17 @@ class CleanedType:
 
     name: str
     group: str
-    steps: Callable[[Json], Iterator[Step]]
+    steps: Callable[[Json], Iterator[CleanupStep]]
     whole: bool = False
     deletes: bool = False
     status: bool = False
 
 
-def pod_steps(pod: Json) -> Iterator[Step]:
+def pod_steps(pod: Json) -> Iterator[CleanupStep]:
     """Returns the steps that remove what is ours from a pod: the scheduling gate, annotations, nomination and condition."""
     if any(gate["name"] == GATE for gate in pod["spec"].get("schedulingGates") or ()):
         patch = {"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
-        yield Step(words=f"open gate {GATE}", patch=patch, how="strategic")
+        yield CleanupStep(words=f"open gate {GATE}", patch=patch, how="strategic")
     yield from metadata_steps(pod)
     status = pod.get("status") or {}
     changed: Json = {}
@@ -161,10 +161,10 @@ def pod_steps(pod: Json) -> Iterator[Step]:
         changed["conditions"] = [{"$patch": "delete", "type": each} for each in victim]
         words.append(f"condition {', '.join(victim)}")
     if changed:
-        yield Step(words=f"remove {' and '.join(words)}", part="/status", patch={"status": changed}, how="strategic")
+        yield CleanupStep(words=f"remove {' and '.join(words)}", part="/status", patch={"status": changed}, how="strategic")
 
 
-def node_steps(node: Json) -> Iterator[Step]:
+def node_steps(node: Json) -> Iterator[CleanupStep]:
     """Returns the steps that remove the two scale-down taints, our cordon and our annotations and labels from a node.
 
     The patch replaces all taints, so it names the resource version that was read.
@@ -179,11 +179,11 @@ def node_steps(node: Json) -> Iterator[Step]:
         if cordoned:
             meta["annotations"], spec["unschedulable"] = {CORDONED: None}, None
             words = f"{words} and uncordon".removeprefix(" and ")
-        yield Step(words=words, patch={"metadata": meta, "spec": spec})
+        yield CleanupStep(words=words, patch={"metadata": meta, "spec": spec})
     yield from metadata_steps(node, leave=CORDONED)
 
 
-def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozenset()) -> Iterator[Step]:
+def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozenset()) -> Iterator[CleanupStep]:
     """Returns the step that removes our annotations and labels from an object.
 
     `more` are annotations without our prefix, which are removed if our field manager owns them. The annotation `leave` stays.
@@ -193,40 +193,40 @@ def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozen
     keys = {place: dict.fromkeys(key for key in keys if key != leave) for place, keys in found.items()}
     if any(keys.values()):
         named = ", ".join(key for each in keys.values() for key in each)
-        yield Step(words=f"remove {named}", patch={"metadata": {place: each for place, each in keys.items() if each}})
+        yield CleanupStep(words=f"remove {named}", patch={"metadata": {place: each for place, each in keys.items() if each}})
 
 
-def machine_steps(machine: Json) -> Iterator[Step]:
+def machine_steps(machine: Json) -> Iterator[CleanupStep]:
     """Returns the step for a Machine. It also removes the annotation that marks the Machine for deletion, if we wrote it."""
     return metadata_steps(machine, more=frozenset({_DELETE_MACHINE}))
 
 
-def migration_steps(migration: Json) -> Iterator[Step]:
+def migration_steps(migration: Json) -> Iterator[CleanupStep]:
     """Returns the steps for a migration. One of ours that has ended is deleted; any other only loses our metadata."""
     if owns(migration, "f:spec", ".") and (migration.get("status") or {}).get("phase") in _ENDED:
-        yield Step(words="delete")
+        yield CleanupStep(words="delete")
     else:
         yield from metadata_steps(migration)
 
 
-def made_steps(item: Json) -> Iterator[Step]:
+def made_steps(item: Json) -> Iterator[CleanupStep]:
     """Returns the steps for an object that we may have created: it is deleted, or if others created it, loses our keys.
 
     Whoever creates an object owns its data or spec as a map, not only keys in it.
     """
     if any(owns(item, part, ".") for part in ("f:data", "f:spec")) or owns(item, "f:reportingController"):
-        yield Step(words="delete")
+        yield CleanupStep(words="delete")
     elif keys := owned_keys(item, "f:data"):
-        yield Step(words=f"remove {', '.join(keys)}", patch={"data": dict.fromkeys(keys)})
+        yield CleanupStep(words=f"remove {', '.join(keys)}", patch={"data": dict.fromkeys(keys)})
 
 
-def status_steps(item: Json) -> Iterator[Step]:
+def status_steps(item: Json) -> Iterator[CleanupStep]:
     """Returns the step that removes the status fields that our field manager owns."""
     if keys := owned_keys(item, "f:status"):
-        yield Step(words=f"remove status {', '.join(keys)}", part="/status", patch={"status": dict.fromkeys(keys)})
+        yield CleanupStep(words=f"remove status {', '.join(keys)}", part="/status", patch={"status": dict.fromkeys(keys)})
 
 
-def last_step(item: Json) -> Iterator[Step]:
+def last_step(item: Json) -> Iterator[CleanupStep]:
     """Returns the step, the last one, that removes our entries from `managedFields`.
 
     What remains of our writes, such as a pod's size, has no manager afterwards.
@@ -234,7 +234,7 @@ def last_step(item: Json) -> Iterator[Step]:
     if is_managed(item):
         version = item["metadata"]["resourceVersion"]
         patch = {"metadata": {"resourceVersion": version, "managedFields": managers_without_ours(item)}}
-        yield Step(words="remove field manager slackwater", patch=patch)
+        yield CleanupStep(words="remove field manager slackwater", patch=patch)
 
 
 #: Everything that the service has the right to write; `tests/unit/app/test_cleanup.py` compares it with the RBAC rules.
@@ -265,7 +265,7 @@ class StillRuns(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CleanedObject:
     """What was done, or would be done, to one object."""
 
     kind: str
@@ -278,13 +278,13 @@ class Cleanup:
     """The result of a cleanup. `absent`: types that are not installed. `left`: objects that still have something of ours.
     `user_keys`: keys with our prefix that people wrote, by object; they stay."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[CleanedObject] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     user_keys: dict[str, list[str]] = field(default_factory=dict)
 
 
-Report = Callable[[Change], None]
+Report = Callable[[CleanedObject], None]
 
 
 class Cleaner:
@@ -369,7 +369,7 @@ class Cleaner:
         words = [step.words for step in (*cleaned.steps(item), *last_step(item))]
         if not self._dry_run:
             await self._until_done(cleaned, path, item)
-        change = Change(kind=cleaned.name, name=_name(item), words=("delete",) if "delete" in words else tuple(words))
+        change = CleanedObject(kind=cleaned.name, name=_name(item), words=("delete",) if "delete" in words else tuple(words))
         self._result.changes.append(change)
         self._report(change)
 

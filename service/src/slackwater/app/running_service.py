@@ -19,7 +19,7 @@ _SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
+class ReplicaPod:
     """A running Pod of the service, and the port of its ops listener. `tls`: the listener speaks TLS."""
 
     pod: PodKey
@@ -32,7 +32,7 @@ class Replica:
 class Replicas:
     """The Pods of the service: those that run, ready ones first, and the names and phases of all others."""
 
-    running: tuple[Replica, ...]
+    running: tuple[ReplicaPod, ...]
     others: tuple[str, ...]
 
 
@@ -58,13 +58,13 @@ async def find_replicas(client: ApiPort, scheduler_name: str | None) -> Replicas
     return Replicas(running=tuple(sorted(running, key=lambda each: not each.ready)), others=tuple(others))
 
 
-def _replica(pod: dict[str, Any]) -> Replica:
+def _replica(pod: dict[str, Any]) -> ReplicaPod:
     key = PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
     ready = is_ready(pod)
     for container, port in _ports(pod):
         if port.get("name") == _PORT_NAME:
-            return Replica(pod=key, port=port["containerPort"], tls=_probed_with_tls(container), ready=ready)
-    return Replica(pod=key, port=OPS_PORT, tls=False, ready=ready)
+            return ReplicaPod(pod=key, port=port["containerPort"], tls=_probed_with_tls(container), ready=ready)
+    return ReplicaPod(pod=key, port=OPS_PORT, tls=False, ready=ready)
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:

@@ -42,7 +42,7 @@ from slackwater.app.agents import agents_app
 from slackwater.app.autoscaler import AutoscalerService
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.object_state import HeldBack
-from slackwater.app.explain.service import Clocks, ExplainService
+from slackwater.app.explain.service import ExplainClocks, ExplainService
 from slackwater.app.history import ServiceHistory
 from slackwater.app.leader_election import Election
 from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
@@ -154,7 +154,7 @@ class Service:
             group_registry=self._group_registry_view,
             settings=lambda: self._settings,
             held_back=self._held_back,
-            clocks=Clocks(clock=self._times.monotonic, steady=SteadyClock(self._times)),
+            clocks=ExplainClocks(clock=self._times.monotonic, steady=SteadyClock(self._times)),
             history=self.history.newest,
         )
 

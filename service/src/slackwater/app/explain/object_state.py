@@ -30,14 +30,14 @@ HeldBack = tuple[float | None, Sequence[tuple[UnremovableReason, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodRead:
+class PodFacts:
     """A pod with its node and amounts as the reservations count them, and the state machine's findings on it."""
 
     pod: Pod
     word: PodContext
 
 
-def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[PodRead, NodeColumns]:
+def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[PodFacts, NodeColumns]:
     """Reads a pod, and the ledger's columns by which filter would judge nodes for it. Raises `NothingThere`."""
     pod = _pod(state_machine, key)
     reservation = state_machine.state.reservations.get(pod.uid)
@@ -54,7 +54,7 @@ def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[Po
     )
     if reason is Reason.POD_BOUND_ELSEWHERE and pod.node is None:
         counted = structs.replace(counted, node=None)  # its bind is under way, so it must not be explained as a bound pod
-    return PodRead(pod=counted, word=word), seen.columns
+    return PodFacts(pod=counted, word=word), seen.columns
 
 
 def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) -> NodeContext:

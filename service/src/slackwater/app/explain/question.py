@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from slackwater.app.explain.object_state import PodRead
+from slackwater.app.explain.object_state import PodFacts
 from slackwater.app.offline.cluster import skipped_rules
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of, strict_for_of
 from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
@@ -48,7 +48,7 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 _NOWHERE: Final = Row(-1)
 #: What was read from the state machine about the object; for a node group, only its name.
-Read = PodRead | NodeContext | GrowingPod | MigratingPod | GatedPreemptor | GroupName
+Read = PodFacts | NodeContext | GrowingPod | MigratingPod | GatedPreemptor | GroupName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class ExplainQuestion:
 
     def answer(self, replica: SnapshotReplica) -> bytes:
         """Returns the explanation as JSON."""
-        if not isinstance(self.read, PodRead):
+        if not isinstance(self.read, PodFacts):
             return self._answer(replica)
         # The replica's own pods have the default constraints of their profiles already.
         pod = with_default_spread(self.read.pod, replica.profiles, replica.spread_sources)
@@ -106,7 +106,7 @@ class ExplainQuestion:
             name: growable_group(replica, each, each.closed(self.now), daemons=replica.daemons, policy=scale_up)
             for name, each in self.group_status.items()
         }
-        pods = [self.read.pod] if isinstance(self.read, PodRead) else []
+        pods = [self.read.pod] if isinstance(self.read, PodFacts) else []
         running_pods = [pod for group in groups.values() if group.template is not None for pod in group.template.running_pods]
         replica.learn([*running_pods, *pods])
         membership = Membership(each.group for each in self.group_status.values())
@@ -130,7 +130,7 @@ class ExplainQuestion:
 
     def _explained(self, replica: SnapshotReplica, explain_input: ExplainInput) -> Explanation:
         match self.read:
-            case PodRead(pod=pod, word=word):
+            case PodFacts(pod=pod, word=word):
                 kind = explain_input.snapshot.of(explain_input.kind_of(pod))
                 notes = skipped_rules(kind, unknown(watched=self.watched), "is watched")
                 return partly_judged(explain_pod(explain_input, pod, word), notes)
@@ -152,7 +152,7 @@ class ExplainQuestion:
         """The replica as scale-up plans see it, in a trial that ends with the context: expendable pods yield their room, unless
         the question is about an expendable pod, and nodes that have not started count as upcoming."""
         cutoff = explain_input.scale_up.pending.expendable_pods_priority_cutoff
-        pod = self.read.pod if isinstance(self.read, PodRead) else None
+        pod = self.read.pod if isinstance(self.read, PodFacts) else None
         yielding = nullcontext() if pod is not None and pod.priority < cutoff else replica.yielding_below(cutoff)
         with _as_seen(replica), yielding:
             for name, group in explain_input.groups.items():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from slackwater.app.explain.object_state import (
     HeldBack,
-    PodRead,
+    PodFacts,
     read_gate,
     read_migration,
     read_node,
@@ -32,7 +32,7 @@ HeldBackOf = Callable[[NodeName, NodeGroup], HeldBack]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clocks:
+class ExplainClocks:
     """Two clocks. `clock` measures intervals. `steady` is Unix time that never jumps, to compare with objects' timestamps."""
 
     clock: Callable[[], Instant]
@@ -57,7 +57,7 @@ class ExplainService:
         group_registry: Callable[[], GroupRegistryView | None],
         settings: Callable[[], Settings],
         held_back: HeldBackOf,
-        clocks: Clocks,
+        clocks: ExplainClocks,
         history: Callable[[str, str, str], Awaitable[tuple[HistoryLine, ...]]] = _nothing,
     ) -> None:
         self._history = history
@@ -92,7 +92,7 @@ class ExplainService:
             watched=watched,
             group_status=group_registry.group_status if group_registry is not None else {},
             slack=slack if what == "group" else None,
-            slack_cuts=slack.cuts_for(read.pod) if slack is not None and isinstance(read, PodRead) else (),
+            slack_cuts=slack.cuts_for(read.pod) if slack is not None and isinstance(read, PodFacts) else (),
             priorities=group_registry.priorities if group_registry is not None else None,
             settings=self._settings(),
             pauses=self._state_machine.pausing.pauses,

@@ -29,7 +29,7 @@ from slackwater.app.offline.objects import (
     SCALED,
     TAINT_RULE,
     ClusterError,
-    Found,
+    FoundObject,
     decode_scale,
     objects_by_kind,
     scales_of,
@@ -145,19 +145,19 @@ def read_cluster(
     return cluster
 
 
-def _unknown(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersion) -> frozenset[str]:
+def _unknown(by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> frozenset[str]:
     rules = (TAINT_RULE,) if kubernetes.follows(Rule.DEVICE_TAINT_RULES) else ()
     return frozenset(kind for kind in (*READ, *rules, DAEMON_SET) if not by_kind[kind])
 
 
-def _ignored(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersion) -> dict[str, str]:
+def _ignored(by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> dict[str, str]:
     if not by_kind[TAINT_RULE] or kubernetes.follows(Rule.DEVICE_TAINT_RULES):
         return {}
     gate = "DRADeviceTaintRules" if kubernetes.follows(Rule.DEVICE_TAINTS) else "DRADeviceTaints"
     return {TAINT_RULE: f"in Kubernetes {kubernetes} the feature gate {gate} is off"}
 
 
-def _version(request: VersionRequest, pods: Sequence[Found], said: KubernetesVersion | None) -> VersionFound:
+def _version(request: VersionRequest, pods: Sequence[FoundObject], said: KubernetesVersion | None) -> VersionFound:
     try:
         return find_version(request, pods, said)
     except ValueError as err:
@@ -171,7 +171,7 @@ def _as_raw(document: Mapping[str, Any] | msgspec.Raw) -> msgspec.Raw:
         raise ClusterError("the file", "", NESTED_TOO_DEEPLY) from err
 
 
-def _with_priorities(cluster: Cluster, config_maps: Sequence[Found]) -> Cluster:
+def _with_priorities(cluster: Cluster, config_maps: Sequence[FoundObject]) -> Cluster:
     """Adds the priorities of the expander's ConfigMap. If several namespaces have one, kube-system's is taken. One that cannot
     be decoded only sets `priorities_problem`."""
     found = [item for item in config_maps if item.name == PRIORITIES_CONFIG_MAP]
@@ -182,7 +182,7 @@ def _with_priorities(cluster: Cluster, config_maps: Sequence[Found]) -> Cluster:
         return replace(cluster, priorities_problem=str(err))
 
 
-def _spread_sources(by_kind: Mapping[str, Sequence[Found]]) -> SpreadSources:
+def _spread_sources(by_kind: Mapping[str, Sequence[FoundObject]]) -> SpreadSources:
     services: dict[str, tuple[Mapping[str, str], ...]] = {}
     for item in by_kind[SERVICE]:
         services[item.namespace] = (*services.get(item.namespace, ()), item.decoded(decode_service))
@@ -208,12 +208,12 @@ def with_profiles(cluster: Cluster, profiles: Profiles) -> Cluster:
     )
 
 
-def _scales(by_kind: Mapping[str, Sequence[Found]]) -> Scales:
+def _scales(by_kind: Mapping[str, Sequence[FoundObject]]) -> Scales:
     found = [read for kind in SCALED for read in _each(by_kind[kind], partial(decode_scale, kind))]
     return scales_of(found, (kind for kind in SCALED if by_kind[kind]))
 
 
-def _storage(by_kind: Mapping[str, Sequence[Found]]) -> Storage:
+def _storage(by_kind: Mapping[str, Sequence[FoundObject]]) -> Storage:
     def all_of(kind: str, decode: Callable[[bytes], T]) -> list[T] | None:
         return _each(by_kind[kind], decode) or None
 
@@ -235,7 +235,7 @@ def _storage(by_kind: Mapping[str, Sequence[Found]]) -> Storage:
     )
 
 
-def _devices(by_kind: Mapping[str, Sequence[Found]], kubernetes: KubernetesVersion) -> DeviceObjects:
+def _devices(by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> DeviceObjects:
     def all_of(kind: str, decode: Callable[[bytes, KubernetesVersion], T]) -> list[T]:
         return _each(by_kind[kind], lambda raw: decode(raw, kubernetes))
 
@@ -256,11 +256,13 @@ def _by_node(attachments: Sequence[Attachment]) -> dict[str, tuple[Attachment, .
     return found
 
 
-def _each(found: Sequence[Found], decode: Callable[[bytes], T], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> list[T]:
+def _each(
+    found: Sequence[FoundObject], decode: Callable[[bytes], T], kubernetes: KubernetesVersion = DEFAULT_VERSION
+) -> list[T]:
     return [item.decoded(decode, kubernetes) for item in found]
 
 
-def _refuse_duplicates(*groups: Sequence[Found]) -> None:
+def _refuse_duplicates(*groups: Sequence[FoundObject]) -> None:
     for group in groups:
         seen: dict[str, str] = {}
         for item in group:

@@ -98,7 +98,7 @@ class ClusterError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundObject:
     """One object, not decoded yet. `path` is its place in the file; `raw` is a view into the file's bytes."""
 
     path: str
@@ -157,9 +157,9 @@ _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _SHOWN: Final = 60
 
 
-def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[Found]]:
+def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[FoundObject]]:
     """The objects of the given kinds, in the order of the documents. Other kinds are skipped. Raises `ClusterError`."""
-    by_kind: dict[str, list[Found]] = {kind: [] for kind in kinds}
+    by_kind: dict[str, list[FoundObject]] = {kind: [] for kind in kinds}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
         for place, kind, head, raw in _objects(document, path, "", 0):
@@ -187,13 +187,13 @@ def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tup
         yield path, kind, head, raw
 
 
-def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> Found:
+def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> FoundObject:
     place = _below(path, "metadata")
     meta = _read(_META, head.metadata, place, kind) or _Meta()
     if not meta.name:
         raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
     namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
-    return Found(path=path, kind=kind, namespace=namespace, name=meta.name, raw=raw)
+    return FoundObject(path=path, kind=kind, namespace=namespace, name=meta.name, raw=raw)
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, path: str, name: str) -> T:

@@ -14,7 +14,7 @@ import msgspec
 
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.structs import Wire
-from slackwater.app.offline.objects import Found
+from slackwater.app.offline.objects import FoundObject
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, gates_of_compatibility, read_gates
 
 _SCHEDULER: Final = "kube-scheduler"
@@ -68,7 +68,7 @@ class _Pod(Wire):
 _POD: Final = msgspec.json.Decoder(_Pod)
 
 
-def find_version(request: VersionRequest, pods: Iterable[Found], said: KubernetesVersion | None = None) -> VersionFound:
+def find_version(request: VersionRequest, pods: Iterable[FoundObject], said: KubernetesVersion | None = None) -> VersionFound:
     """Finds the version to follow. `said` is the version of the API server or of the dump, None without one.
 
     Raises ValueError for gates of `request` that the version does not have.
@@ -83,7 +83,7 @@ def find_version(request: VersionRequest, pods: Iterable[Found], said: Kubernete
     return VersionFound(version=found.version.with_gates(request.gates), source=found.source) if request.gates else found
 
 
-def _of_scheduler(pods: Iterable[Found]) -> KubernetesVersion | None:
+def _of_scheduler(pods: Iterable[FoundObject]) -> KubernetesVersion | None:
     """The version of kube-scheduler's pods, the newest of several: while a control plane is upgraded there are two."""
     found = [
         version for pod in pods if pod.namespace == _NAMESPACE and pod.name.startswith(_SCHEDULER) for version in _versions(pod)
@@ -91,7 +91,7 @@ def _of_scheduler(pods: Iterable[Found]) -> KubernetesVersion | None:
     return max(found, key=lambda version: (version.minor, version.patch), default=None)
 
 
-def _versions(pod: Found) -> Iterable[KubernetesVersion]:
+def _versions(pod: FoundObject) -> Iterable[KubernetesVersion]:
     try:
         wire = _POD.decode(pod.raw)
     except UNREADABLE:  # the pods' own decoder says what is wrong

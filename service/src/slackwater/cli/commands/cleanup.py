@@ -34,7 +34,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(args: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from slackwater.app.cleanup import Change, Cleaner, StillRuns
+    from slackwater.app.cleanup import CleanedObject, Cleaner, StillRuns
 
     if not args.force and listens():
         raise CommandFailed(
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             code=ANSWERED_NO,
         )
 
-    def report(change: Change) -> None:
+    def report(change: CleanedObject) -> None:
         if not as_json(args):
             print(f"{change.kind} {change.name}: {'; '.join(change.words)}", flush=True)
 

@@ -56,9 +56,9 @@ def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> byt
     """
     with shown() as progress:
         if args.url is not None:
-            return _read(Target(args.url, args.url, _tls_verification(args)), path, body, progress)
+            return _read(ServiceTarget(args.url, args.url, _tls_verification(args)), path, body, progress)
         if not _names_cluster(args) and listens():
-            return _read(Target(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress)
+            return _read(ServiceTarget(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress)
         from slackwater.cli.commands.port_forward import in_cluster
 
         progress.step("looking for the service in the cluster")
@@ -71,7 +71,7 @@ def url_of(args: argparse.Namespace) -> str:
     return str(args.url or "the service")
 
 
-class Target:
+class ServiceTarget:
     """The destination of requests: its base URL, its name in messages, and which certificates TLS trusts (False: all)."""
 
     def __init__(self, url: str, name: str, trust: "ssl.SSLContext | bool") -> None:
@@ -97,7 +97,7 @@ def listens() -> bool:
         return False
 
 
-def _read(target: Target, path: str, body: bytes | None, progress: Progress) -> bytes:
+def _read(target: ServiceTarget, path: str, body: bytes | None, progress: Progress) -> bytes:
     import httpx
 
     url, name = f"{target.url}{path}", f"{target.name}{path}"

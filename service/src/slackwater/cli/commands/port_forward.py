@@ -17,7 +17,7 @@ from slackwater.adapters.kube.port_forward import ForwardedPort, forward_port
 from slackwater.app.running_service import Replicas, find_replicas, looked_for
 from slackwater.cli.commands import ops_client
 from slackwater.cli.commands.cluster import OTHER_CLUSTER, kubeconfig_of
-from slackwater.cli.commands.ops_client import ServiceNotFound, Target
+from slackwater.cli.commands.ops_client import ServiceNotFound, ServiceTarget
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
 
 _PROBE_SECONDS: Final = 15.0
@@ -25,7 +25,7 @@ _MOST_NAMED: Final = 4
 
 
 @contextmanager
-def in_cluster(args: argparse.Namespace, trust: ssl.SSLContext | bool) -> Iterator[Target]:
+def in_cluster(args: argparse.Namespace, trust: ssl.SSLContext | bool) -> Iterator[ServiceTarget]:
     """Opens a port-forward to the leader of the service in the cluster, or to another replica if none leads, and yields its
     target. Raises `ServiceNotFound`, which says what was looked for, and `CommandFailed`."""
     try:
@@ -48,7 +48,7 @@ def in_cluster(args: argparse.Namespace, trust: ssl.SSLContext | bool) -> Iterat
 @asynccontextmanager
 async def _tunnel(
     kubeconfig: str | None, args: argparse.Namespace, trust: ssl.SSLContext | bool
-) -> AsyncIterator[Target | CommandFailed]:
+) -> AsyncIterator[ServiceTarget | CommandFailed]:
     """Opens port-forwards to the replicas until one leads. Yields the target of the leader or of another replica that answers,
     or the error that says why none does."""
     async with AsyncExitStack() as stack:
@@ -65,7 +65,7 @@ async def _tunnel(
         for replica in replicas.running:
             port = await stack.enter_async_context(forward_port(client, replica.pod, replica.port))
             scheme, known = ("https", _inside(trust)) if replica.tls else ("http", True)
-            target = Target(f"{scheme}://127.0.0.1:{port.port}", f"pod {replica.pod}", known)
+            target = ServiceTarget(f"{scheme}://127.0.0.1:{port.port}", f"pod {replica.pod}", known)
             leads, problem = await _probe(target, port)
             if leads:
                 yield target
@@ -89,7 +89,7 @@ def _inside(trust: ssl.SSLContext | bool) -> ssl.SSLContext:
     return context
 
 
-async def _probe(target: Target, port: ForwardedPort) -> tuple[bool, str]:
+async def _probe(target: ServiceTarget, port: ForwardedPort) -> tuple[bool, str]:
     """Asks the replica's `/statusz`. Returns whether it leads, and why it does not answer ("" if it answers)."""
     try:
         async with httpx.AsyncClient(verify=target.trust, timeout=_PROBE_SECONDS, trust_env=False) as client:
