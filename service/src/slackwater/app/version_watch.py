@@ -14,7 +14,7 @@ import structlog
 
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.errors import KubeError, NoAnswer, Unreachable
-from slackwater.adapters.kube.server_version import server_version
+from slackwater.adapters.kube.objects import server_version
 from slackwater.app.settings import Settings
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 

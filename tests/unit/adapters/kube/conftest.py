@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.adapters.kube import client as client_of_api
-from slackwater.adapters.kube import config_maps, history
+from slackwater.adapters.kube import config_maps
 from slackwater.adapters.kube.client import KubeClient, open_client
 from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
 
@@ -14,8 +14,7 @@ from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_of_api, "_CONNECT_SECONDS", 60.0)
-    for module in (config_maps, history):
-        monkeypatch.setattr(module, "_READ_SECONDS", 60.0)
+    monkeypatch.setattr(config_maps, "_READ_SECONDS", 60.0)
 
 
 @pytest.fixture

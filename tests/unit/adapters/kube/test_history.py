@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from slackwater.adapters.kube.client import KubeClient
-from slackwater.adapters.kube.compressed_json import packed
+from slackwater.adapters.kube.config_maps import packed
 from slackwater.adapters.kube.errors import StatusError
 from slackwater.adapters.kube.history import ConfigMapHistory, config_map_names
 from slackwater.controllers.history.policy import HistoryPolicy

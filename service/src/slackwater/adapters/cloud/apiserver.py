@@ -16,6 +16,7 @@ from typing import Final, Protocol, TypeVar
 import anyio
 import msgspec
 
+from slackwater.adapters.api_objects import ListWire
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -70,37 +71,6 @@ class ApiServer(Protocol):
     ) -> Answer: ...
 
 
-class Wire(msgspec.Struct, gc=False, rename="camel"):
-    """Base of the structs of API objects: unknown fields are skipped, absent fields have a default."""
-
-
-class OwnerWire(Wire):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class MetaWire(Wire):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    creation_timestamp: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerWire] | None = None
-
-
-class _ListMetaWire(Wire):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _PageWire(Wire):
-    metadata: _ListMetaWire = msgspec.field(default_factory=_ListMetaWire)
-    items: list[msgspec.Raw] | None = None
-
-
 def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:
     """Returns the error to raise for an unsuccessful answer. `what` names the request in the error's text.
 
@@ -118,7 +88,7 @@ async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = ""
 
     :raises ProviderError: a page could not be listed.
     """
-    pages, objects = msgspec.json.Decoder(_PageWire), msgspec.json.Decoder(kind)
+    pages, objects = msgspec.json.Decoder(ListWire), msgspec.json.Decoder(kind)
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:
         answer = await api.ask("GET", path, params=params)

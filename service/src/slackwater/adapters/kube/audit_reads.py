@@ -12,13 +12,12 @@ from urllib.parse import quote
 import anyio.lowlevel
 import msgspec
 
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, AnswerTooLarge, KubeError, MalformedAnswer, refused
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, has_ended, object_path
 from slackwater.adapters.kube.slices import PageSize, read, slices
-from slackwater.adapters.kube.structs import ListWire
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import AuditReadError, Listing

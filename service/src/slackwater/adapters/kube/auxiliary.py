@@ -5,7 +5,7 @@ runs.
 - `decode_workload`, `decode_daemon_set` and so on: a controller or PodTemplate as a value, with the pod that it would create.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 from msgspec import field
 
+from slackwater.adapters.api_objects import Int32, Int64, ObjectDecoder, Wire
 from slackwater.adapters.kube import devices
 from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
+from slackwater.adapters.kube.pod_constraints import selector_of
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
-from slackwater.adapters.kube.spread_sources import decode_selector, decode_service
-from slackwater.adapters.kube.structs import Int32, Int64, MetaWire, Wire
+from slackwater.adapters.kube.structs import MetaWire, SelectorWire
 from slackwater.model.auxiliary import (
     AuxiliaryGone,
     AuxiliaryKey,
@@ -37,6 +37,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import Workload
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.scheduler_profile import SPREADING
+from slackwater.model.selectors import Requirement, Selector
 
 
 class _Generation(Wire):
@@ -79,32 +80,32 @@ def generation_of(raw: bytes | msgspec.Raw) -> int:
 def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgspec.Raw, *, replicas: int) -> Workload:
     """Decodes a workload or PodTemplate together with a pod that it would create. Raises ValueError.
 
-    `ref` is the API group and kind, `replicas` the number of pods that the workload wants. The template needs no defaults from
-    us: the API server has set them, as it does for a pod.
+    `ref` is the API group and kind, `replicas` the number of pods that the workload wants.
     """
     wire = _WORKLOAD.decode(raw)
     meta = wire.metadata
     group, kind = ref
     template = wire.template or wire.spec.template or _Template()
     annotations = meta.annotations
+    owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "name": meta.name, "controller": True}
     return Workload(
         ref=Owner(group, kind, meta.name),
         namespace=meta.namespace,
         replicas=replicas,
-        pod=_pod(decoder, meta, template, ref),
+        pod=_pod(decoder, meta, template, uid=f"template/{meta.uid}", owner=owner),
         slack="" if annotations is None or ref == ("", "PodTemplate") else (annotations.slack or "").strip(),
         generation=generation_of(raw),
     )
 
 
-def _pod(decoder: PodDecoder, meta: MetaWire, template: _Template, ref: tuple[str, str]) -> Pod:
-    group, kind = ref
-    owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "name": meta.name, "controller": True}
+def _pod(decoder: PodDecoder, meta: MetaWire, template: _Template, *, uid: str, owner: dict[str, object]) -> Pod:
+    """The pod that the owner would create. The template needs no defaults from us: the API server has set them, as it does for
+    a pod."""
     body = {
         "metadata": {
             "name": meta.name,
             "namespace": meta.namespace,
-            "uid": f"template/{meta.uid}",
+            "uid": uid,
             "labels": template.metadata.labels or {},
             "annotations": template.metadata.annotations or {},
             "ownerReferences": [owner],
@@ -134,24 +135,6 @@ _HOST_NETWORK_TOLERATION: Final = {
 _Read = Callable[[bytes | msgspec.Raw], AuxiliaryObject]
 
 
-class _TemplateMetaWire(Wire):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _TemplateWire(Wire):
-    metadata: _TemplateMetaWire = field(default_factory=_TemplateMetaWire)
-    spec: dict[str, object] = field(default_factory=dict)
-
-
-class _DaemonSetSpecWire(Wire):
-    template: _TemplateWire = field(default_factory=_TemplateWire)
-
-
-class _DaemonSetWire(Wire):
-    spec: _DaemonSetSpecWire = field(default_factory=_DaemonSetSpecWire)
-
-
 class _WantingSpecWire(Wire):
     """The fields that determine how many pods a controller wants.
 
@@ -174,7 +157,6 @@ class _WantingWire(Wire):
 
 
 _WANTING: Final = ObjectDecoder(_WantingWire)
-_DAEMON_SET: Final = ObjectDecoder(_DaemonSetWire)
 
 
 def auxiliary(
@@ -287,25 +269,49 @@ def decode_job(raw: bytes | msgspec.Raw) -> ControllerScale:
 
 
 def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
-    """Decodes the pod that the DaemonSet controller would create, without its node. Raises ValueError.
-
-    The template needs no defaults from us: the API server has set them, as it does for a pod.
-    """
-    meta, template = read_meta(raw), _DAEMON_SET.decode(raw).spec.template
-    spec = dict(template.spec)
-    more = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if spec.get("hostNetwork") else ())]
-    known = spec.get("tolerations")
-    spec["tolerations"] = [*(known if isinstance(known, list) else ()), *more]
+    """Decodes the pod that the DaemonSet controller would create, without its node. Raises ValueError."""
+    wire = _WORKLOAD.decode(raw)
+    meta, template = wire.metadata, wire.spec.template or _Template()
+    more = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if template.spec.get("hostNetwork") else ())]
+    known = template.spec.get("tolerations")
+    template.spec["tolerations"] = [*(known if isinstance(known, list) else ()), *more]
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": meta.name, "uid": meta.uid, "controller": True}
-    body = {
-        "metadata": {
-            "name": meta.name,
-            "namespace": meta.namespace,
-            "uid": f"daemon/{meta.uid}",
-            "labels": template.metadata.labels or {},
-            "annotations": template.metadata.annotations or {},
-            "ownerReferences": [owner],
-        },
-        "spec": spec,
-    }
-    return decoder.decode(msgspec.json.encode(body))
+    return _pod(decoder, meta, template, uid=f"daemon/{meta.uid}", owner=owner)
+
+
+class _LabelsSpec(Wire):
+    selector: dict[str, str] | None = None
+
+
+class _SelectorSpec(Wire):
+    selector: SelectorWire | None = None
+
+
+class _ByLabels(Wire):
+    """A Service or a ReplicationController."""
+
+    spec: _LabelsSpec | None = None
+
+
+class _BySelector(Wire):
+    """A ReplicaSet or a StatefulSet."""
+
+    spec: _SelectorSpec | None = None
+
+
+_BY_LABELS: Final = msgspec.json.Decoder(_ByLabels)
+_BY_SELECTOR: Final = msgspec.json.Decoder(_BySelector)
+
+
+def decode_service(raw: bytes | msgspec.Raw) -> Mapping[str, str]:
+    """The labels of the pods that a Service selects; empty if it selects none. Raises ValueError."""
+    spec = _BY_LABELS.decode(raw).spec
+    return (spec.selector if spec is not None else None) or {}
+
+
+def decode_selector(kind: str, raw: bytes | msgspec.Raw) -> Selector:
+    """The selector of a controller of this kind; None if it has none. Raises ValueError."""
+    if kind == "ReplicationController":
+        return tuple(Requirement(key, "In", (value,)) for key, value in sorted(decode_service(raw).items()))
+    spec = _BY_SELECTOR.decode(raw).spec
+    return None if spec is None else selector_of(spec.selector)

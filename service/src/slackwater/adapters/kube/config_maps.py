@@ -1,24 +1,24 @@
 """Reads and writes ConfigMaps: the arrival history, pauses, and the priorities of Cluster Autoscaler's expander `priority`.
 
-- `ConfigMapWriter`: writes some keys of one ConfigMap.
+- `ConfigMapWriter`: writes some keys of one ConfigMap. `packed`, `unpacked`: a value as compressed text of a key.
 - `ArrivalsStore`: reads and writes the observed arrivals and node start times.
 - `pauses`: the ConfigMap that says which activities are paused, as a resource type.
 - `decode_priorities`: the priorities of node groups.
 """
 
+import base64
+import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 import structlog
 
+from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder
 from slackwater.adapters.kube.client import ApiPort, Call, Response
-from slackwater.adapters.kube.compressed_json import BadPacked, packed, unpacked
 from slackwater.adapters.kube.decode import read_meta, version_number
-from slackwater.adapters.kube.errors import UNREADABLE, KubeError
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
-from slackwater.adapters.kube.structs import Wire
 from slackwater.adapters.kube.yaml_text import YamlProblem, yaml_tree
 from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities, read_priorities
 from slackwater.model.events import PausesSeen
@@ -30,7 +30,35 @@ _log = structlog.get_logger(__name__)
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
+_OK: Final = 200
 _CREATED: Final = frozenset({200, 201})
+_READ_SECONDS: Final = 5.0
+_CONFIG_MAP: Final = ObjectDecoder(ConfigMapWire)
+
+
+#: Limit of the unpacked text: whatever others write into the ConfigMap must not exhaust our memory.
+_MOST_BYTES: Final = 32 * 2**20
+
+
+class BadPacked(ValueError):
+    """The text is not what `packed` returns."""
+
+
+def packed(value: object) -> str:
+    """The value as compressed JSON in base64."""
+    return base64.b64encode(zlib.compress(msgspec.json.encode(value), 9)).decode("ascii")
+
+
+def unpacked(text: str, *, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
+    """Unpacks what `packed` has made: a JSON object. Raises BadPacked, also if it has more than `most_bytes` unpacked."""
+    try:
+        unpacker = zlib.decompressobj()
+        raw = unpacker.decompress(base64.b64decode(text, validate=True), most_bytes)
+        if unpacker.unconsumed_tail:
+            raise BadPacked(f"more than {most_bytes} bytes unpacked")
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except (ValueError, zlib.error, msgspec.DecodeError) as error:
+        raise BadPacked(str(error)) from error
 
 
 class ConfigMapWriter:
@@ -89,36 +117,29 @@ class ConfigMapWriter:
         return await self._client.send(call)
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Object(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-_OBJECT: Final = ObjectDecoder(_Object)
-
-
 def _version(answer: Response) -> str:
     try:
-        return _OBJECT.decode(answer.body).metadata.resource_version
+        return read_meta(answer.body).resource_version
     except msgspec.MsgspecError:
         return ""
 
 
+async def read_config_map(client: ApiPort, path: str) -> dict[str, str] | None:
+    """The data of a ConfigMap; None if there is none. Raises KubeError, and msgspec.DecodeError for what is no ConfigMap."""
+    answer = await client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
+    if answer.status == _NOT_FOUND:
+        return None
+    if answer.status != _OK:
+        raise refused(f"get {path}", answer.status, answer.body, answer.headers)
+    return _CONFIG_MAP.decode(answer.body).data or {}
+
+
 ARRIVALS_CONFIG_MAP: Final = "slackwater-arrivals"
 _KEY: Final = "observed"
-_OK: Final = 200
-_READ_SECONDS: Final = 5.0
 
 
 class BadArrivals(ValueError):
     """The ConfigMap exists, but does not contain what we write."""
-
-
-class _ConfigMapWire(Wire):
-    data: dict[str, str] | None = None
 
 
 class ArrivalsStore:
@@ -134,15 +155,11 @@ class ArrivalsStore:
 
     async def read(self) -> dict[str, Any] | None:
         """The stored observations; None if there are none yet. Raises KubeError and BadArrivals."""
-        answer = await self._client.send(Call("GET", self._path, timeout_seconds=_READ_SECONDS))
-        if answer.status == _NOT_FOUND:
-            return None
-        if answer.status != _OK:
-            raise KubeError(f"read {self._path}: got status {answer.status}, want {_OK}")
         try:
-            text = (msgspec.json.decode(answer.body, type=_ConfigMapWire).data or {}).get(_KEY)
+            data = await read_config_map(self._client, self._path)
         except msgspec.DecodeError as error:
             raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
+        text = (data or {}).get(_KEY)
         return None if text is None else decode_observed(text)
 
     async def write(self, observed: Mapping[str, Any]) -> bool:
@@ -160,9 +177,6 @@ def decode_observed(text: str) -> dict[str, Any]:
         return unpacked(text)
     except BadPacked as error:
         raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
-
-
-_CONFIG_MAP: Final = ObjectDecoder(_ConfigMapWire)
 
 
 def pauses(on_broken: OnBroken) -> ResourceType[str]:

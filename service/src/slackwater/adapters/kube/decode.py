@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire
 from slackwater.adapters.kube.eviction_facts import (
     DEFAULT_GRACE_SECONDS,
     EvictionFactsReader,
@@ -19,8 +20,6 @@ from slackwater.adapters.kube.eviction_facts import (
     overdue_at,
     time_text,
 )
-from slackwater.adapters.kube.node_structs import NodeMetaWire, NodeStatusWire, NodeWire
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.pod_constraints import images, pod_constraints, read_affinity, selector_of
 from slackwater.adapters.kube.pod_requests import Ask, missing_request, read_amounts, resize_pending, whole
 from slackwater.adapters.kube.pod_signature import plain_signature
@@ -31,6 +30,8 @@ from slackwater.adapters.kube.structs import (
     ConditionWire,
     IdentityWire,
     MetaWire,
+    NodeStatusWire,
+    NodeWire,
     PodWire,
     TolerationWire,
 )
@@ -45,7 +46,7 @@ from slackwater.model.vertical import Vertical
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
 from slackwater_protocol.names import CORDONED, DELAY_DELETION_GROUP, DO_NOT_DISRUPT, SCALE_DOWN_DISABLED
 
-NamedMeta = TypeVar("NamedMeta", MetaWire, NodeMetaWire)
+NamedMeta = TypeVar("NamedMeta", MetaWire, ObjectMetaWire)
 
 _NODE: Final = ObjectDecoder(NodeWire)
 _BUDGET: Final = ObjectDecoder(BudgetWire)

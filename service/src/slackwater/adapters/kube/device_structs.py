@@ -8,7 +8,8 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, field
 
-from slackwater.adapters.kube.structs import Int64, NodeSelectorWire, Quantity, TolerationWire, Wire
+from slackwater.adapters.api_objects import Int64, ObjectMetaWire, TaintWire, Wire
+from slackwater.adapters.kube.structs import ConditionWire, NodeSelectorWire, Quantity, TolerationWire
 from slackwater.model.devices import MOST_RESULTS
 
 T = TypeVar("T")
@@ -16,21 +17,6 @@ _Few = Annotated[list[T], Meta(max_length=32)]
 _Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 _Expression = Annotated[str, Meta(max_length=10 * 1024)]
 _Amounts = Annotated[dict[str, Quantity], Meta(max_length=32)]
-
-
-class OwnerWire(Wire):
-    uid: str = ""
-    controller: bool = False
-
-
-class MetaWire(Wire):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[OwnerWire] | None = None
 
 
 class AttributeWire(Wire):
@@ -80,12 +66,6 @@ class ConsumesWire(Wire):
     counters: _Counters | None = None
 
 
-class TaintWire(Wire):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-
-
 class DeviceWire(Wire):
     name: str
     attributes: Annotated[dict[str, AttributeWire], Meta(max_length=64)] | None = None
@@ -119,7 +99,7 @@ class SliceSpecWire(Wire):
 
 
 class SliceWire(Wire):
-    metadata: MetaWire
+    metadata: ObjectMetaWire
     spec: SliceSpecWire
     api_version: str = ""
 
@@ -140,7 +120,7 @@ class TaintRuleSpecWire(Wire):
 
 
 class TaintRuleWire(Wire):
-    metadata: MetaWire
+    metadata: ObjectMetaWire
     spec: TaintRuleSpecWire
     api_version: str = ""
 
@@ -149,17 +129,17 @@ class CelWire(Wire):
     expression: _Expression
 
 
-class SelectorWire(Wire):
+class CelSelectorWire(Wire):
     cel: CelWire
 
 
 class ClassSpecWire(Wire):
-    selectors: _Few[SelectorWire] | None = None
+    selectors: _Few[CelSelectorWire] | None = None
     extended_resource_name: str | None = None
 
 
 class ClassWire(Wire):
-    metadata: MetaWire
+    metadata: ObjectMetaWire
     spec: ClassSpecWire = field(default_factory=ClassSpecWire)
     api_version: str = ""
 
@@ -171,7 +151,7 @@ class CapacityAskWire(Wire):
 class AskWire(Wire):
     device_class_name: str
     name: str = ""
-    selectors: _Few[SelectorWire] | None = None
+    selectors: _Few[CelSelectorWire] | None = None
     allocation_mode: str = ""
     count: _Count | None = None
     admin_access: bool | None = None
@@ -225,11 +205,6 @@ class UserWire(Wire):
     uid: str = ""
 
 
-class ConditionWire(Wire):
-    type: str = ""
-    status: str = ""
-
-
 class DeviceStatusWire(Wire):
     driver: str = ""
     pool: str = ""
@@ -245,17 +220,17 @@ class ClaimStatusWire(Wire):
 
 
 class ClaimWire(Wire):
-    metadata: MetaWire
+    metadata: ObjectMetaWire
     spec: ClaimSpecWire = field(default_factory=ClaimSpecWire)
     status: ClaimStatusWire = field(default_factory=ClaimStatusWire)
     api_version: str = ""
 
 
-class TemplateSpecWire(Wire):
+class ClaimTemplateSpecWire(Wire):
     spec: ClaimSpecWire = field(default_factory=ClaimSpecWire)
 
 
-class TemplateWire(Wire):
-    metadata: MetaWire
-    spec: TemplateSpecWire = field(default_factory=TemplateSpecWire)
+class ClaimTemplateWire(Wire):
+    metadata: ObjectMetaWire
+    spec: ClaimTemplateSpecWire = field(default_factory=ClaimTemplateSpecWire)
     api_version: str = ""

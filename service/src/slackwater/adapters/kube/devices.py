@@ -9,13 +9,16 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder, TaintWire
 from slackwater.adapters.kube.device_gates import stored_claim, stored_class, stored_slice, stored_spec
 from slackwater.adapters.kube.device_structs import (
     AllocationWire,
     AskWire,
     AttributeWire,
     CapacityWire,
+    CelSelectorWire,
     ClaimSpecWire,
+    ClaimTemplateWire,
     ClaimWire,
     ClassWire,
     ConstraintWire,
@@ -26,15 +29,11 @@ from slackwater.adapters.kube.device_structs import (
     RangeWire,
     RequestWire,
     ResultWire,
-    SelectorWire,
     SliceSpecWire,
     SliceWire,
     TaintRuleWire,
     TaintSelectorWire,
-    TaintWire,
-    TemplateWire,
 )
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.pod_constraints import node_term
 from slackwater.adapters.kube.structs import NodeSelectorWire, Quantity
 from slackwater.model.devices import (
@@ -65,7 +64,7 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater_protocol.units import is_integer_text, parse_nanos
 
-V = TypeVar("V", SliceWire, ClassWire, ClaimWire, TemplateWire)
+V = TypeVar("V", SliceWire, ClassWire, ClaimWire, ClaimTemplateWire)
 _API: Final = "resource.k8s.io/v1"
 #: The versions of the API that serve DeviceTaintRules: since 1.37, in 1.36, and before. Their fields are equal.
 TAINT_RULE_APIS: Final = (_API, "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
@@ -76,7 +75,7 @@ _SLICE: Final = ObjectDecoder(SliceWire)
 _TAINT_RULE: Final = ObjectDecoder(TaintRuleWire)
 _CLASS: Final = ObjectDecoder(ClassWire)
 _CLAIM: Final = ObjectDecoder(ClaimWire)
-_TEMPLATE: Final = ObjectDecoder(TemplateWire)
+_TEMPLATE: Final = ObjectDecoder(ClaimTemplateWire)
 
 
 def _of_v1(wire: V) -> V:
@@ -288,7 +287,7 @@ def _ask(wire: AskWire, name: str) -> DeviceAsk:
     )
 
 
-def _expressions(selectors: list[SelectorWire] | None) -> tuple[str, ...]:
+def _expressions(selectors: list[CelSelectorWire] | None) -> tuple[str, ...]:
     return tuple(selector.cel.expression for selector in selectors or ())
 
 

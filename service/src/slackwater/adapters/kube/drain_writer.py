@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire
 from slackwater.adapters.kube.client import Response, outcome_of
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, Send
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
@@ -28,13 +28,7 @@ Read = Callable[[PodUid, PodKey, float], Awaitable[Outcome]]
 _BUDGET_CAUSE: Final = "DisruptionBudget"
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _Spec(msgspec.Struct):
+class _TaintedSpec(msgspec.Struct):
     taints: list[dict[str, Any]] | None = None
     unschedulable: bool = False
 
@@ -42,8 +36,8 @@ class _Spec(msgspec.Struct):
 class _NodeNow(msgspec.Struct):
     """A node as read just now, with all fields of its taints, including those that others wrote."""
 
-    metadata: _Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+    metadata: ObjectMetaWire
+    spec: _TaintedSpec = msgspec.field(default_factory=_TaintedSpec)
 
 
 class _Cause(msgspec.Struct):
@@ -54,12 +48,12 @@ class _Details(msgspec.Struct):
     causes: list[_Cause] | None = None
 
 
-class _Status(msgspec.Struct):
+class _RefusalWire(msgspec.Struct):
     details: _Details | None = None
 
 
 _NODE: Final = ObjectDecoder(_NodeNow)
-_STATUS: Final = ObjectDecoder(_Status)
+_STATUS: Final = ObjectDecoder(_RefusalWire)
 
 
 class DrainWriter:

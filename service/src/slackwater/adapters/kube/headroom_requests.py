@@ -15,13 +15,13 @@ import msgspec
 import structlog
 from msgspec import field
 
+from slackwater.adapters.api_objects import Int32, Int64, ObjectDecoder, Wire
 from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload, generation_of
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
-from slackwater.adapters.kube.structs import Int32, Int64, Quantity, Wire
+from slackwater.adapters.kube.structs import ConditionWire, Quantity
 from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
@@ -55,11 +55,7 @@ class _BufferSpec(Wire):
     limits: dict[str, Quantity] | None = None
 
 
-class _ConditionWire(Wire):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
+class _DatedConditionWire(ConditionWire):
     last_transition_time: str = ""
 
 
@@ -68,7 +64,7 @@ class _BufferStatus(Wire):
     pod_template_generation: Int64 | None = None
     replicas: Int32 | None = None
     provisioning_strategy: str | None = None
-    conditions: list[_ConditionWire] | None = None
+    conditions: list[_DatedConditionWire] | None = None
 
 
 class _BufferWire(Wire):

@@ -11,12 +11,9 @@ import anyio.to_thread
 import msgspec
 import structlog
 
-from slackwater.adapters.kube.client import ApiPort, Call
-from slackwater.adapters.kube.compressed_json import BadPacked, packed, unpacked
-from slackwater.adapters.kube.config_maps import ConfigMapWriter
-from slackwater.adapters.kube.errors import KubeError, refused
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
-from slackwater.adapters.kube.structs import Wire
+from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.kube.config_maps import BadPacked, ConfigMapWriter, packed, read_config_map, unpacked
+from slackwater.adapters.kube.errors import KubeError
 from slackwater.controllers.history.policy import SLOTS
 from slackwater.controllers.history.state import Chunk, chunk_of
 from slackwater.model.history import Ring, entry_of, row_of
@@ -27,20 +24,10 @@ _log = structlog.get_logger(__name__)
 #: The version of the format of a chunk.
 FORMAT: Final = 1
 _KEY: Final = "history"
-_NOT_FOUND: Final = 404
-_OK: Final = 200
-_READ_SECONDS: Final = 5.0
 #: Limit of an unpacked chunk. Ours have at most `HistoryPolicy.chunk_bytes`.
 _MOST_BYTES: Final = 1 << 20
 _MOST_NUMBER: Final = 1 << 53
 _Slot = tuple[Ring, int]
-
-
-class _ConfigMapWire(Wire):
-    data: dict[str, str] | None = None
-
-
-_CONFIG_MAP: Final = ObjectDecoder(_ConfigMapWire)
 
 
 def config_map_name(ring: Ring, slot: int) -> str:
@@ -86,13 +73,8 @@ class ConfigMapHistory:
 
     async def _load(self, slot: _Slot) -> Chunk | None:
         path = f"{self._path}/{config_map_name(*slot)}"
-        answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
-        if answer.status == _NOT_FOUND:
-            return None
-        if answer.status != _OK:
-            raise refused(f"get {path}", answer.status, answer.body, answer.headers)
         try:
-            text = (_CONFIG_MAP.decode(answer.body).data or {}).get(_KEY)
+            text = (await read_config_map(self._client, path) or {}).get(_KEY)
             return None if text is None else _chunk(slot, unpacked(text, most_bytes=_MOST_BYTES))
         except (BadPacked, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
             _log.error("part of the history cannot be read; it is left out", config_map=path, detail=str(error)[:300])

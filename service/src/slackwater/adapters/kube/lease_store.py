@@ -15,9 +15,9 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
+from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, Wire
 from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.errors import KubeError, refused
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.controllers.leadership.lease import Lease, LeaseUnreachable, holder_name
 from slackwater.model.ids import Instant, PodKey
@@ -31,11 +31,7 @@ _WATCH_SECONDS: Final = 300
 _SILENCE_SECONDS: Final = 330.0
 
 
-class _Meta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _Spec(msgspec.Struct, rename="camel"):
+class _LeaseSpecWire(Wire):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -43,12 +39,12 @@ class _Spec(msgspec.Struct, rename="camel"):
     lease_transitions: int | None = None
 
 
-class _Object(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec = msgspec.field(default_factory=_Spec)
+class _LeaseWire(Wire):
+    metadata: ObjectMetaWire
+    spec: _LeaseSpecWire = msgspec.field(default_factory=_LeaseSpecWire)
 
 
-_OBJECT: Final = ObjectDecoder(_Object)
+_LEASE: Final = ObjectDecoder(_LeaseWire)
 
 
 class ApiLease:
@@ -105,7 +101,7 @@ class ApiLease:
 
     def _read(self, answer: Response) -> Lease:
         try:
-            found = _OBJECT.decode(answer.body)
+            found = _LEASE.decode(answer.body)
         except msgspec.MsgspecError as error:
             raise LeaseUnreachable(f"lease {self}: cannot be read: {error}") from error
         spec = found.spec
@@ -142,15 +138,15 @@ _KEEP_SECONDS: Final = 10.0
 _AGAIN_SECONDS: Final = 1.0
 
 
-class _Status(msgspec.Struct, rename={"pod_ip": "podIP"}):
-    pod_ip: str = ""
+class _AddressWire(Wire):
+    pod_ip: str = msgspec.field(name="podIP", default="")
 
 
-class _Pod(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+class _PodAddressWire(Wire):
+    status: _AddressWire = msgspec.field(default_factory=_AddressWire)
 
 
-_POD: Final = ObjectDecoder(_Pod)
+_POD: Final = ObjectDecoder(_PodAddressWire)
 
 
 class LeaderPod:

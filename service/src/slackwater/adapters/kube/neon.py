@@ -5,10 +5,10 @@ from typing import Final, TypeVar, cast, get_args
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder, Wire
 from slackwater.adapters.kube.decode import version_number
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
-from slackwater.adapters.kube.structs import MetaWire, Wire
+from slackwater.adapters.kube.structs import MetaWire
 from slackwater.adapters.kube.vertical import MIGRATION_KIND
 from slackwater.model.effects import CreateMigration
 from slackwater.model.events import Event, MachineGone, MachineSeen, MigrationGone, MigrationSeen

@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder, Wire
 from slackwater.adapters.kube.client import ApiPort, Call, Response
-from slackwater.adapters.kube.errors import refused
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
-from slackwater.adapters.kube.structs import Wire
+from slackwater.adapters.kube.errors import MalformedAnswer, refused
+from slackwater.model.kubernetes_rules import KubernetesVersion
 
 Json = dict[str, Any]
 PatchType = Literal["merge", "strategic", "json"]
@@ -25,6 +25,7 @@ _JSON: Final = "application/json"
 #: The Accept header with which the API server answers a list with only the metadata of the objects.
 METADATA_ONLY: Final = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _SECONDS: Final = 30.0
+_VERSION_SECONDS: Final = 10.0
 _PAGE: Final = "500"
 
 
@@ -72,7 +73,7 @@ class ApiObjects:
             answer = await self._client.send(call)
             _check(answer, f"list {path}")
             yield answer.body
-            token = _PAGE_END.decode(answer.body).metadata.continue_
+            token = _PAGE_OF_LIST.decode(answer.body).metadata.continue_
             if not token:
                 return
 
@@ -81,15 +82,7 @@ class ApiObjects:
         return await self._client.send(call)
 
 
-class _PageMeta(Wire):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _PageWire(Wire):
-    metadata: _PageMeta = msgspec.field(default_factory=_PageMeta)
-
-
-_PAGE_END: Final = ObjectDecoder(_PageWire)
+_PAGE_OF_LIST: Final = ObjectDecoder(ListWire)
 
 
 def _check(answer: Response, what: str) -> None:
@@ -109,3 +102,22 @@ def seconds_since(text: str | None, now: datetime) -> float:
         return (now - datetime.fromisoformat((text or "").removesuffix(" UTC").replace(" +", "+"))).total_seconds()
     except (ValueError, TypeError):
         return math.inf
+
+
+class _VersionWire(Wire):
+    git_version: str = ""
+
+
+_VERSION: Final = msgspec.json.Decoder(_VersionWire)
+
+
+async def server_version(client: ApiPort) -> KubernetesVersion:
+    """Asks the API server for its version. Raises `KubeError`, also for an answer that names no version of Kubernetes 1."""
+    call = Call("GET", "/version", timeout_seconds=_VERSION_SECONDS)
+    answer = await client.send(call)
+    if answer.status != HTTPStatus.OK:
+        raise refused(str(call), answer.status, answer.body, answer.headers)
+    try:
+        return KubernetesVersion.parse(_VERSION.decode(answer.body).git_version)
+    except ValueError as err:
+        raise MalformedAnswer(f"{call}: {err}") from err

@@ -21,6 +21,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import (
     UNREADABLE,
@@ -33,10 +34,8 @@ from slackwater.adapters.kube.errors import (
     Unreachable,
     refused,
 )
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import ResourceType
 from slackwater.adapters.kube.slices import PageSize, read, slices
-from slackwater.adapters.kube.structs import ListWire
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.ports.protocols import Batch

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder, Wire
 from slackwater.adapters.kube.decode import ENDED, NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
-from slackwater.adapters.kube.structs import MetaWire, Wire
+from slackwater.adapters.kube.structs import MetaWire
 from slackwater.model.events import (
     BudgetGone,
     BudgetSeen,

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, ObjectWire, Wire
 from slackwater.adapters.kube.pod_constraints import node_term, selector_of
 from slackwater.adapters.kube.pod_requests import whole
 from slackwater.adapters.kube.structs import (
@@ -15,12 +15,10 @@ from slackwater.adapters.kube.structs import (
     CinderWire,
     EbsWire,
     GceDiskWire,
-    Int32,
     NodeSelectorWire,
     PortworxWire,
     Quantity,
     SelectorWire,
-    Wire,
 )
 from slackwater.adapters.kube.translation import ebs_handle, gce_handle, migrated_terms
 from slackwater.model.storage import (
@@ -42,25 +40,6 @@ _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 _STORAGE: Final = "storage"
 
 
-class _OwnerWire(Wire):
-    uid: str = ""
-    controller: bool = False
-
-
-class _MetaWire(Wire):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    deletion_timestamp: str | None = None
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owner_references: list[_OwnerWire] | None = None
-
-
-class _Object(Wire):
-    metadata: _MetaWire = field(default_factory=_MetaWire)
-
-
 class _AskedWire(Wire):
     requests: dict[str, Quantity] | None = None
 
@@ -79,7 +58,7 @@ class _PhaseWire(Wire):
     phase: str = ""
 
 
-class _ClaimWire(_Object):
+class _ClaimWire(ObjectWire):
     spec: _ClaimSpecWire = field(default_factory=_ClaimSpecWire)
     status: _PhaseWire = field(default_factory=_PhaseWire)
 
@@ -115,7 +94,7 @@ class _VolumeSpecWire(Wire):
     portworx_volume: PortworxWire | None = None
 
 
-class _VolumeWire(_Object):
+class _VolumeWire(ObjectWire):
     spec: _VolumeSpecWire = field(default_factory=_VolumeSpecWire)
     status: _PhaseWire = field(default_factory=_PhaseWire)
 
@@ -129,7 +108,7 @@ class _TopologyTermWire(Wire):
     match_label_expressions: list[_TopologyLabelWire] | None = None
 
 
-class _ClassWire(_Object):
+class _ClassWire(ObjectWire):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: list[_TopologyTermWire] | None = None
@@ -148,7 +127,7 @@ class _CsiNodeSpecWire(Wire):
     drivers: list[_NodeDriverWire] | None = None
 
 
-class _CsiNodeWire(_Object):
+class _CsiNodeWire(ObjectWire):
     spec: _CsiNodeSpecWire = field(default_factory=_CsiNodeSpecWire)
 
 
@@ -157,11 +136,11 @@ class _DriverSpecWire(Wire):
     prevent_pod_scheduling_if_missing: bool | None = None
 
 
-class _DriverWire(_Object):
+class _DriverWire(ObjectWire):
     spec: _DriverSpecWire = field(default_factory=_DriverSpecWire)
 
 
-class _CapacityWire(_Object):
+class _CapacityWire(ObjectWire):
     storage_class_name: str = ""
     node_topology: SelectorWire | None = None
     capacity: Quantity | None = None
@@ -178,7 +157,7 @@ class _AttachmentSpecWire(Wire):
     source: _AttachedWire = field(default_factory=_AttachedWire)
 
 
-class _AttachmentWire(_Object):
+class _AttachmentWire(ObjectWire):
     spec: _AttachmentSpecWire = field(default_factory=_AttachmentSpecWire)
 
 
@@ -189,7 +168,7 @@ _CSI_NODE: Final = ObjectDecoder(_CsiNodeWire)
 _DRIVER: Final = ObjectDecoder(_DriverWire)
 _CAPACITY: Final = ObjectDecoder(_CapacityWire)
 _ATTACHMENT: Final = ObjectDecoder(_AttachmentWire)
-_NAMESPACE: Final = ObjectDecoder(_Object)
+_NAMESPACE: Final = ObjectDecoder(ObjectWire)
 
 
 def decode_claim(raw: bytes | msgspec.Raw) -> Claim:

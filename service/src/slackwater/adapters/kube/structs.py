@@ -1,24 +1,14 @@
-"""The API's objects as msgspec structs. They have only the fields that some decision reads; msgspec skips the others.
+"""The API's objects as msgspec structs. They have only the fields that some decision reads; msgspec skips the others."""
 
-Every field has a default, because the API leaves out empty fields, and lists may be null. The structs live for one decode. They
-cannot form cycles, so the cyclic garbage collector does not track them (`gc=False`).
-"""
+from typing import Final
 
-from typing import Annotated, Final
+from msgspec import Raw, Struct, field
 
-from msgspec import Meta, Raw, Struct, field
-
+from slackwater.adapters.api_objects import BaseMetaWire, Int32, Int64, ObjectWire, TaintWire, Wire
 from slackwater_protocol import names
 
 #: The API always writes text; files written by people also have numbers.
 Quantity = str | int | float
-#: Numbers of the API's width: larger ones are refused by the decoder.
-Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-
-
-class Wire(Struct, gc=False, rename="camel"):
-    """The base of all structs here. Unknown fields are skipped."""
 
 
 class AnnotationsWire(Struct, gc=False):
@@ -42,42 +32,17 @@ class AnnotationsWire(Struct, gc=False):
     do_not_disrupt: str | None = field(name=names.DO_NOT_DISRUPT, default=None)
 
 
-class OwnerWire(Wire):
-    api_version: str = ""
-    kind: str = ""
-    name: str = ""
-    controller: bool | None = None
+class MetaWire(BaseMetaWire):
+    """The metadata of an object, with the annotations that some decision reads."""
 
-
-class MetaWire(Wire):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    creation_timestamp: str | None = None
-    deletion_timestamp: str | None = None
     deletion_grace_period_seconds: Int64 | None = None
-    labels: dict[str, str] | None = None
     annotations: AnnotationsWire | None = None
-    owner_references: list[OwnerWire] | None = None
 
 
 class IdentityWire(Wire):
     """The metadata of an object. Used if the rest is not needed (deleted objects) or cannot be decoded (broken ones)."""
 
     metadata: MetaWire = field(default_factory=MetaWire)
-
-
-class ListMetaWire(Wire):
-    resource_version: str = ""
-    continue_: str = field(name="continue", default="")
-
-
-class ListWire(Wire):
-    """One page of a list. Its objects are undecoded, so that a broken one does not affect the others."""
-
-    metadata: ListMetaWire = field(default_factory=ListMetaWire)
-    items: list[Raw] | None = None
 
 
 class WatchWire(Wire):
@@ -384,3 +349,29 @@ class BudgetWire(Wire):
     metadata: MetaWire = field(default_factory=MetaWire)
     spec: BudgetSpecWire = field(default_factory=BudgetSpecWire)
     status: BudgetStatusWire | None = None
+
+
+class NodeSpecWire(Wire):
+    unschedulable: bool = False
+    taints: list[TaintWire] | None = None
+    provider_id: str = field(name="providerID", default="")
+
+
+class ImageWire(Wire):
+    names: list[str] | None = None
+    size_bytes: Int64 = 0
+
+
+class NodeStatusWire(Wire):
+    allocatable: AmountsRaw = NO_AMOUNTS
+    capacity: AmountsRaw = NO_AMOUNTS
+    conditions: list[ConditionWire] | None = None
+    images: list[ImageWire] | None = None
+    declared_features: list[str] | None = None
+
+
+class NodeWire(ObjectWire):
+    """A Node. All annotations are decoded, because some are matched by prefix."""
+
+    spec: NodeSpecWire = field(default_factory=NodeSpecWire)
+    status: NodeStatusWire = field(default_factory=NodeStatusWire)

@@ -9,11 +9,9 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol
 
 from slackwater.adapters.kube.client import Response, outcome_of, words_of
-from slackwater.adapters.kube.decode import version_number
+from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import PODS_PATH, collection_path, object_path
-from slackwater.adapters.kube.structs import IdentityWire
 from slackwater.model.effects import CreateMigration, DeleteMigration, Resize, VerticalEffect, WritePermit
 from slackwater.model.events import (
     MigrationDeleteEnded,
@@ -26,7 +24,6 @@ from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import PERMIT
 from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
 
-_IDENTITY: Final = ObjectDecoder(IdentityWire)
 _PERMIT_POINTER: Final = "/metadata/annotations/" + PERMIT.replace("~", "~0").replace("/", "~1")
 #: The statuses of a write whose condition does not hold: the object is another one, or has changed.
 _CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
@@ -147,7 +144,7 @@ class _There(NamedTuple):
 
 
 def _there(answer: Response) -> _There:
-    meta = _IDENTITY.decode(answer.body).metadata
+    meta = read_meta(answer.body)
     return _There(meta.uid, meta.resource_version, meta.annotations.permit if meta.annotations is not None else None)
 
 

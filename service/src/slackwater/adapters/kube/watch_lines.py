@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.errors import (
     UNREADABLE,
@@ -23,7 +24,6 @@ from slackwater.adapters.kube.errors import (
     read_status,
     shortened,
 )
-from slackwater.adapters.kube.object_decoder import ObjectDecoder
 from slackwater.adapters.kube.resource_type import Found, ResourceType
 from slackwater.adapters.kube.structs import MetaWire, WatchWire
 from slackwater.model.events import SourceEvent

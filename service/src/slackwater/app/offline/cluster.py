@@ -16,10 +16,9 @@ import msgspec
 
 from slackwater.adapters.kube import devices as devices_decoding
 from slackwater.adapters.kube import storage as decoding
-from slackwater.adapters.kube.auxiliary import decode_daemon_set
+from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_selector, decode_service
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
-from slackwater.adapters.kube.spread_sources import decode_selector, decode_service
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.objects import (
     BUDGET,

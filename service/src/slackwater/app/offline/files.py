@@ -13,13 +13,12 @@ from typing import Final
 
 import msgspec
 
+from slackwater.adapters.api_objects import Wire
 from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.devices import TAINT_RULE_APIS
 from slackwater.adapters.kube.errors import StatusError
-from slackwater.adapters.kube.objects import ApiObjects
-from slackwater.adapters.kube.server_version import server_version
-from slackwater.adapters.kube.structs import Wire
+from slackwater.adapters.kube.objects import ApiObjects, server_version
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import NESTED_TOO_DEEPLY, ClusterError

@@ -23,12 +23,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.api_objects import Wire
 from slackwater.adapters.kube.auxiliary import decode_replicas
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.eviction_facts import controller_of
 from slackwater.adapters.kube.pod_requests import Ask
-from slackwater.adapters.kube.structs import AffinityWire, PodWire, Quantity, SpreadWire, TolerationWire, Wire
+from slackwater.adapters.kube.structs import AffinityWire, PodWire, Quantity, SpreadWire, TolerationWire
 from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import Owner

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
+from slackwater.adapters.api_objects import Wire
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.structs import Wire
 from slackwater.app.offline.objects import FoundObject
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, gates_of_compatibility, read_gates
 

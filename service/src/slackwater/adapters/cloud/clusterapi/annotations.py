@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from slackwater.adapters.cloud.clusterapi.objects import GroupWire, TaintWire
+from slackwater.adapters.api_objects import TaintWire
+from slackwater.adapters.cloud.clusterapi.objects import GroupWire
 from slackwater.model.devices import read_template_devices
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import CSI_DRIVERS, GroupOptions, read_attach_limits

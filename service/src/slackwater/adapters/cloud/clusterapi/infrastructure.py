@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.cloud.apiserver import OK, ApiServer, Wire
+from slackwater.adapters.api_objects import Wire
+from slackwater.adapters.cloud.apiserver import OK, ApiServer
 from slackwater.adapters.cloud.clusterapi.annotations import NOTHING_SAID, Infrastructure
-from slackwater.adapters.cloud.clusterapi.objects import GroupWire, InfrastructureRefWire
+from slackwater.adapters.cloud.clusterapi.objects import API_GROUP, GroupWire, InfrastructureRefWire
 
 
 class _NodeInfoWire(Wire):
@@ -26,7 +27,7 @@ class _StatusWire(Wire):
     node_info: _NodeInfoWire = msgspec.field(default_factory=_NodeInfoWire)
 
 
-class _TemplateWire(Wire):
+class _InfrastructureWire(Wire):
     status: _StatusWire = msgspec.field(default_factory=_StatusWire)
 
 
@@ -35,21 +36,12 @@ class _ResourceWire(Wire):
     kind: str = ""
 
 
-class _ResourcesWire(Wire):
+class _ApiResourcesWire(Wire):
     resources: list[_ResourceWire] | None = None
 
 
-class _VersionWire(Wire):
-    version: str = ""
-
-
-class _ApiGroupWire(Wire):
-    preferred_version: _VersionWire = msgspec.field(default_factory=_VersionWire)
-
-
-_TEMPLATE: Final = msgspec.json.Decoder(_TemplateWire)
-_RESOURCES: Final = msgspec.json.Decoder(_ResourcesWire)
-_API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
+_TEMPLATE: Final = msgspec.json.Decoder(_InfrastructureWire)
+_RESOURCES: Final = msgspec.json.Decoder(_ApiResourcesWire)
 
 
 class InfrastructureTemplates:
@@ -102,7 +94,7 @@ class InfrastructureTemplates:
         answer = await self._api.ask("GET", f"/apis/{ref.api_group}")
         if answer.status != OK:
             return None
-        return f"{ref.api_group}/{_API_GROUP.decode(answer.body).preferred_version.version}"
+        return f"{ref.api_group}/{API_GROUP.decode(answer.body).preferred_version.version}"
 
     async def _plural(self, version: str, kind: str) -> str | None:
         answer = await self._api.ask("GET", f"/apis/{version}")

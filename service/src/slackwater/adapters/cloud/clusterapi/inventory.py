@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.adapters.cloud.apiserver import MetaWire
+from slackwater.adapters.api_objects import ObjectMetaWire
 from slackwater.adapters.cloud.clusterapi.objects import GroupWire, MachineWire
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import Instance, InstanceError, InstanceErrorKind, InstanceId
@@ -52,7 +52,7 @@ def is_owned(machine_set: GroupWire) -> bool:
     return bool(_owner(machine_set.metadata, "MachineDeployment"))
 
 
-def _owner(meta: MetaWire, kind: str) -> str:
+def _owner(meta: ObjectMetaWire, kind: str) -> str:
     return next((owner.uid for owner in meta.owner_references or () if owner.kind == kind), "")
 
 
@@ -123,6 +123,8 @@ def given_up(held: Holdings, to: int) -> list[MachineWire]:
     Failed machines are selected first, then the youngest.
     """
     pending = [machine for machine in held.alive if node_of(machine) is None]
-    pending.sort(key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp, machine.metadata.name))
+    pending.sort(
+        key=lambda machine: (_error(machine) is not None, machine.metadata.creation_timestamp or "", machine.metadata.name)
+    )
     count = max(len(held.alive) - to, 0)
     return pending[len(pending) - count :] if count else []

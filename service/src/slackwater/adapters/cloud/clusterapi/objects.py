@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, ApiServer, MetaWire, Wire, listed, refusal
+from slackwater.adapters.api_objects import ObjectMetaWire, ObjectWire, TaintWire, Wire
+from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, ApiServer, listed, refusal
 from slackwater.model.nodegroups import GroupName
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
@@ -39,16 +40,9 @@ class MachineStatusWire(Wire):
     phase: str = ""
 
 
-class MachineWire(Wire):
-    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+class MachineWire(ObjectWire):
     spec: MachineSpecWire = msgspec.field(default_factory=MachineSpecWire)
     status: MachineStatusWire = msgspec.field(default_factory=MachineStatusWire)
-
-
-class TaintWire(Wire):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
 
 
 class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -61,47 +55,40 @@ class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel
     api_group: str = ""
 
 
-class LabelsWire(Wire):
-    labels: dict[str, str] | None = None
-
-
-class TemplateSpecWire(Wire):
-    metadata: LabelsWire = msgspec.field(default_factory=LabelsWire)
+class MachineTemplateSpecWire(ObjectWire):
     taints: list[TaintWire] | None = None
     infrastructure_ref: InfrastructureRefWire = msgspec.field(default_factory=InfrastructureRefWire)
 
 
-class TemplateWire(Wire):
-    metadata: LabelsWire = msgspec.field(default_factory=LabelsWire)
-    spec: TemplateSpecWire = msgspec.field(default_factory=TemplateSpecWire)
+class MachineTemplateWire(ObjectWire):
+    spec: MachineTemplateSpecWire = msgspec.field(default_factory=MachineTemplateSpecWire)
 
 
 class GroupSpecWire(Wire):
     replicas: int = 0
     cluster_name: str = ""
     provider_id_list: list[str] | None = msgspec.field(name="providerIDList", default=None)
-    template: TemplateWire = msgspec.field(default_factory=TemplateWire)
+    template: MachineTemplateWire = msgspec.field(default_factory=MachineTemplateWire)
 
 
 class GroupStatusWire(Wire):
     node_refs: list[NodeRefWire] | None = None
 
 
-class GroupWire(Wire):
-    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+class GroupWire(ObjectWire):
     spec: GroupSpecWire = msgspec.field(default_factory=GroupSpecWire)
     status: GroupStatusWire = msgspec.field(default_factory=GroupStatusWire)
 
 
-class _VersionWire(Wire):
+class _PreferredVersionWire(Wire):
     version: str = ""
 
 
-class _ApiGroupWire(Wire):
-    preferred_version: _VersionWire = msgspec.field(default_factory=_VersionWire)
+class ApiGroupWire(Wire):
+    preferred_version: _PreferredVersionWire = msgspec.field(default_factory=_PreferredVersionWire)
 
 
-_API_GROUP: Final = msgspec.json.Decoder(_ApiGroupWire)
+API_GROUP: Final = msgspec.json.Decoder(ApiGroupWire)
 _GROUP: Final = msgspec.json.Decoder(GroupWire)
 
 
@@ -166,7 +153,7 @@ class ClusterApiObjects:
     async def group_path(self, group: GroupId) -> str:
         return await self._object(PLURALS[group.kind], group.namespace, group.name)
 
-    async def machine_path(self, machine: MetaWire) -> str:
+    async def machine_path(self, machine: ObjectMetaWire) -> str:
         return await self._object(MACHINES, machine.namespace, machine.name)
 
     async def _object(self, plural: str, namespace: str, name: str) -> str:
@@ -188,5 +175,5 @@ class ClusterApiObjects:
             return "v1beta1"
         if answer.status != OK:
             raise refusal(None, f"read {_GROUP_PATH}", answer)
-        self._version = _API_GROUP.decode(answer.body).preferred_version.version
+        self._version = API_GROUP.decode(answer.body).preferred_version.version
         return self._version

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_objects import ConfigMapWire, ObjectWire, Wire
 from slackwater.adapters.cloud.apiserver import (
     CONFLICT,
     CREATED,
@@ -25,8 +26,6 @@ from slackwater.adapters.cloud.apiserver import (
     OK,
     Answer,
     ApiServer,
-    MetaWire,
-    Wire,
     listed,
     refusal,
     repeated,
@@ -138,8 +137,7 @@ class _SpecWire(Wire):
     provider_id: str = msgspec.field(name="providerID", default="")
 
 
-class _NodeWire(Wire):
-    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
+class _NodeWire(ObjectWire):
     spec: _SpecWire = msgspec.field(default_factory=_SpecWire)
 
 
@@ -264,12 +262,7 @@ class Machines(msgspec.Struct, frozen=True, rename="camel"):
 NO_MACHINES = Machines()
 
 
-class _ConfigMapWire(Wire):
-    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
-    data: dict[str, str] | None = None
-
-
-_CONFIG_MAP = msgspec.json.Decoder(_ConfigMapWire)
+_CONFIG_MAP = msgspec.json.Decoder(ConfigMapWire)
 _MACHINES = msgspec.json.Decoder(Machines)
 
 

@@ -1,0 +1,103 @@
+"""What adapters that read the API server share: the decoder of its JSON, metadata, pages of lists, ConfigMaps.
+
+msgspec skips the fields that nobody reads by recursion, and Python ends that after 1,000 levels. The API server stores 10,000:
+anybody may write them into `managedFields` or into a claim's opaque parameters, and one such object would make a whole list
+unreadable.
+"""
+
+import sys
+from typing import Annotated, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+T = TypeVar("T")
+
+#: Numbers of the API's width: larger ones are refused by the decoder.
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+#: The API server's limit (k8s.io/apimachinery's JSON decoder), and some more for what stands around an object. Skipping a level
+#: takes less than 50 bytes of the C stack.
+_LEVELS: Final = 10_100
+
+
+class ObjectDecoder(Generic[T]):
+    """Decodes JSON into the struct `of`. Raises msgspec's errors, and `RecursionError` for what no API server stores."""
+
+    __slots__ = ("_decode",)
+
+    def __init__(self, of: type[T]) -> None:
+        self._decode = msgspec.json.Decoder(of).decode
+
+    def decode(self, raw: bytes | msgspec.Raw) -> T:
+        try:
+            return self._decode(raw)
+        except RecursionError:
+            usual = sys.getrecursionlimit()
+            sys.setrecursionlimit(usual + _LEVELS)
+            try:
+                return self._decode(raw)
+            finally:
+                sys.setrecursionlimit(usual)
+
+
+class Wire(Struct, gc=False, rename="camel"):
+    """The base of the structs of API objects. Fields have defaults, because the API leaves out empty fields; lists may be null.
+    Unknown fields are skipped.
+
+    The structs live for one decode. They cannot form cycles, so the cyclic garbage collector does not track them (`gc=False`).
+    """
+
+
+class OwnerWire(Wire):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class BaseMetaWire(Wire):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] | None = None
+    owner_references: list[OwnerWire] | None = None
+
+
+class ObjectMetaWire(BaseMetaWire):
+    """The metadata of an object, with all its annotations."""
+
+    annotations: dict[str, str] | None = None
+
+
+class ObjectWire(Wire):
+    """The base of objects with all their annotations."""
+
+    metadata: ObjectMetaWire = field(default_factory=ObjectMetaWire)
+
+
+class ConfigMapWire(ObjectWire):
+    data: dict[str, str] | None = None
+
+
+class ListMetaWire(Wire):
+    resource_version: str = ""
+    continue_: str = field(name="continue", default="")
+
+
+class ListWire(Wire):
+    """One page of a list. Its objects are undecoded, so that a broken one does not affect the others."""
+
+    metadata: ListMetaWire = field(default_factory=ListMetaWire)
+    items: list[Raw] | None = None
+
+
+class TaintWire(Wire):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
