@@ -170,8 +170,7 @@ async def provider_rights(control_plane: ControlPlane) -> None:
     async with control_plane.session() as api:
         role = rbac.cluster_role(_settings("any"))
         role["metadata"]["name"] = "slackwater-with-providers"
-        binding = rbac.cluster_role_binding(rbac.user("slackwater"))
-        binding["metadata"]["name"] = binding["roleRef"]["name"] = "slackwater-with-providers"
+        binding = rbac.binding(role, rbac.user("slackwater"))
         await create(api, f"{_RBAC}/clusterroles", role)
         await create(api, f"{_RBAC}/clusterrolebindings", binding)
 
@@ -183,7 +182,7 @@ def _settings(namespace: str) -> Settings:
 async def _grant_record(ground: Ground) -> None:
     role = rbac.record_role(_settings(ground.name))
     assert role is not None
-    binding = rbac.role_binding(role, rbac.user("slackwater"))
+    binding = rbac.binding(role, rbac.user("slackwater"))
     await ground.create(f"{_RBAC}/namespaces/{ground.name}/roles", role)
     await ground.create(f"{_RBAC}/namespaces/{ground.name}/rolebindings", binding)
 

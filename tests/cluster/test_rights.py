@@ -203,17 +203,16 @@ async def an_account_here(ground: Ground, rules: list[Json], name: str) -> str:
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules}
     path = f"{_RBAC}/namespaces/{ground.name}"
     await create(ground.api, f"{path}/roles", role)
-    await create(ground.api, f"{path}/rolebindings", rbac.role_binding(role, rbac.user(user)))
+    await create(ground.api, f"{path}/rolebindings", rbac.binding(role, rbac.user(user)))
     return user
 
 
 async def an_account(ground: Ground, role: Json, name: str) -> str:
     """A user with this role and no other."""
     user = f"{ground.name}-{name}"
-    binding = rbac.cluster_role_binding(rbac.user(user))
-    binding["metadata"], binding["roleRef"] = {"name": user}, {**binding["roleRef"], "name": user}
-    await create(ground.api, f"{_RBAC}/clusterroles", {**role, "metadata": {"name": user}})
-    await create(ground.api, f"{_RBAC}/clusterrolebindings", binding)
+    named = {**role, "metadata": {"name": user}}
+    await create(ground.api, f"{_RBAC}/clusterroles", named)
+    await create(ground.api, f"{_RBAC}/clusterrolebindings", rbac.binding(named, rbac.user(user)))
     return user
 
 

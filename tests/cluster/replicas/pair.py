@@ -133,7 +133,7 @@ class Pair:
         assert role is not None
         role["metadata"]["name"] = self._ground.name
         await create(self._ground.api, f"{_ROLES}/roles", role)
-        binding = rbac.role_binding(role, rbac.user("slackwater"))
+        binding = rbac.binding(role, rbac.user("slackwater"))
         binding["subjects"].append(rbac.user("system:kube-scheduler"))
         await create(self._ground.api, f"{_ROLES}/rolebindings", binding)
 

@@ -17,6 +17,7 @@ Pods that are placed keep their node and their size, machines keep running, and 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -53,11 +54,6 @@ _PREFIX: Final = f"{SLACKWATER_GROUP}/"
 def is_managed(item: Json) -> bool:
     """True if our field manager owns a field of the object."""
     return any(_ours(entry) for entry in _entries(item))
-
-
-def last_written(item: Json) -> str | None:
-    """When our field manager last wrote to the object, as the API server notes it; None if it owns nothing of it."""
-    return max((entry["time"] for entry in _entries(item) if _ours(entry) and entry.get("time")), default=None)
 
 
 def owns(item: Json, *path: str) -> bool:
@@ -196,11 +192,6 @@ def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozen
         yield CleanupStep(words=f"remove {named}", patch={"metadata": {place: each for place, each in keys.items() if each}})
 
 
-def machine_steps(machine: Json) -> Iterator[CleanupStep]:
-    """Returns the step for a Machine. It also removes the annotation that marks the Machine for deletion, if we wrote it."""
-    return metadata_steps(machine, more=frozenset({_DELETE_MACHINE}))
-
-
 def migration_steps(migration: Json) -> Iterator[CleanupStep]:
     """Returns the steps for a migration. One of ours that has ended is deleted; any other only loses our metadata."""
     if owns(migration, "f:spec", ".") and (migration.get("status") or {}).get("phase") in _ENDED:
@@ -244,7 +235,7 @@ TYPES: Final = (
     CleanedType(name="virtualmachines", group=NEON_VM_GROUP, steps=metadata_steps),
     CleanedType(name="virtualmachinemigrations", group=NEON_VM_GROUP, steps=migration_steps, whole=True, deletes=True),
     CleanedType(name="capacitybuffers", group=CAPACITY_BUFFER_GROUP, steps=status_steps, status=True),
-    CleanedType(name="machines", group=CLUSTER_API_GROUP, steps=machine_steps),
+    CleanedType(name="machines", group=CLUSTER_API_GROUP, steps=partial(metadata_steps, more=frozenset({_DELETE_MACHINE}))),
     CleanedType(name="machinedeployments", group=CLUSTER_API_GROUP, steps=metadata_steps),
     CleanedType(name="machinesets", group=CLUSTER_API_GROUP, steps=metadata_steps),
     CleanedType(name="machinepools", group=CLUSTER_API_GROUP, steps=metadata_steps),
@@ -311,7 +302,9 @@ class Cleaner:
             await self._clean(cleaned, path)
         if not self._dry_run:
             for cleaned, path in types:
-                await self._look_again(cleaned, path)
+                async for item in self._objects.each(path, metadata_only=not cleaned.whole):
+                    if is_managed(item) or any(cleaned.steps(item)):
+                        self._result.left.append(f"{cleaned.name} {_name(item)}")
         return self._result
 
     async def _path(self, cleaned: CleanedType) -> str | None:
@@ -328,7 +321,8 @@ class Cleaner:
 
     async def _check_nothing_writes(self, cleaned: CleanedType, path: str) -> None:
         async for item in self._objects.each(path, metadata_only=True):
-            age = seconds_since(last_written(item), self._now)
+            written = max((entry["time"] for entry in _entries(item) if _ours(entry) and entry.get("time")), default=None)
+            age = seconds_since(written, self._now)
             if age < _WRITTEN_SECONDS:
                 raise StillRuns(
                     f"Slackwater wrote to {cleaned.name} {_name(item)} {age:.0f} s ago, so it may still run; "
@@ -352,10 +346,13 @@ class Cleaner:
 
     async def _clean(self, cleaned: CleanedType, path: str) -> None:
         limiter = anyio.CapacityLimiter(_WIDTH)
+        prefix, _, plural = path.rpartition("/")
 
         async def one(item: Json) -> None:
+            meta = item["metadata"]
+            inside = f"/namespaces/{meta['namespace']}" if meta.get("namespace") else ""
             async with limiter:
-                await self._clean_object(cleaned, _object_path(path, item), item)
+                await self._clean_object(cleaned, f"{prefix}{inside}/{plural}/{meta['name']}", item)
 
         found = [item async for item in self._objects.each(path, metadata_only=not cleaned.whole)]
         async with anyio.create_task_group() as group:
@@ -399,18 +396,6 @@ class Cleaner:
         now = await self._objects.get(path)
         for step in () if now is None else last_step(now):
             await self._objects.patch(path, step.patch, step.how)
-
-    async def _look_again(self, cleaned: CleanedType, path: str) -> None:
-        async for item in self._objects.each(path, metadata_only=not cleaned.whole):
-            if is_managed(item) or any(cleaned.steps(item)):
-                self._result.left.append(f"{cleaned.name} {_name(item)}")
-
-
-def _object_path(path: str, item: Json) -> str:
-    prefix, _, plural = path.rpartition("/")
-    meta = item["metadata"]
-    inside = f"/namespaces/{meta['namespace']}" if meta.get("namespace") else ""
-    return f"{prefix}{inside}/{plural}/{meta['name']}"
 
 
 def _name(item: Json) -> str:

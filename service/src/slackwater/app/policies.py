@@ -138,21 +138,16 @@ def slack_policy_of(settings: Settings, *, at: UnixTime | None = None) -> SlackP
     division = slack.extra_capacity
     rules = [_slack_rule(WHOLE_CLUSTER, division, {}, division)]
     rules += [_slack_rule(each.name, each.extra_capacity, each.node_labels, division) for each in kept]
+    of_groups = [group.scale_down.unneeded_time for group in settings.autoscaler.node_groups]
+    unneeded = [settings.autoscaler.scale_down.unneeded_time, *(time for time in of_groups if time is not None)]
     return _built(
         SlackPolicy,
         slack,
         settings.autoscaler,
         rules=tuple(rules),
         shrink_delay=seconds(settings.autoscaler.scale_down.unneeded_time),
-        unneeded_time=_shortest_unneeded(settings),
+        unneeded_time=min(map(seconds, unneeded)),
     )
-
-
-def _shortest_unneeded(settings: Settings) -> float:
-    """The shortest time in seconds, over all groups, for which an unneeded node stays."""
-    groups = [group.scale_down.unneeded_time for group in settings.autoscaler.node_groups]
-    times = [settings.autoscaler.scale_down.unneeded_time, *(time for time in groups if time is not None)]
-    return min(map(seconds, times))
 
 
 def slo_classes_of(settings: Settings) -> tuple[PodClass, ...]:

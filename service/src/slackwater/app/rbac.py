@@ -4,7 +4,7 @@ In: the settings. Out: ClusterRole, Roles and bindings (`slackwater config rbac 
 A feature's rules are granted only if the configuration uses the feature.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import yaml
@@ -19,95 +19,87 @@ from slackwater.app.policies import slo_classes_of
 from slackwater.app.settings import Settings
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
 
-_RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
-_RULES: Final[tuple[dict[str, Any], ...]] = (
+_GROUP: Final = "rbac.authorization.k8s.io"
+
+
+def _rule(group: str, resources: str, verbs: str, names: Iterable[str] = ()) -> dict[str, Any]:
+    """A rule for resources of an API group; with `names`, only for the objects of these names. Spaces separate words."""
+    named = {"resourceNames": [*names]} if names else {}
+    return {"apiGroups": [group], "resources": resources.split(), **named, "verbs": verbs.split()}
+
+
+def _created(group: str, resource: str, verbs: str, names: Iterable[str]) -> tuple[dict[str, Any], ...]:
+    """The rules for the objects `names`, which the service creates. RBAC cannot restrict `create` to a name."""
+    return _rule(group, resource, "create"), _rule(group, resource, verbs, names)
+
+
+_RULES: Final = (
     # What the cluster state is built from.
-    {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]},
-    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list", "watch"]},
+    _rule("", "nodes pods", "get list watch"),
+    _rule("policy", "poddisruptionbudgets", "list watch"),
     # The extender's bind.
-    {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
+    _rule("", "pods/binding", "create"),
     # Activating a pending pod, so that kube-scheduler tries it again; nominating a node for it.
-    {"apiGroups": [""], "resources": ["pods", "pods/status"], "verbs": ["patch"]},
+    _rule("", "pods pods/status", "patch"),
     # Preemption: a victim gets its condition by a patch of its status, then it is deleted.
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]},
+    _rule("", "pods", "delete"),
     # NeonVM: permits are persisted on the VirtualMachine before they are answered. The CRDs may be absent.
-    {"apiGroups": ["vm.neon.tech"], "resources": ["virtualmachines"], "verbs": ["get", "list", "watch", "patch"]},
+    _rule("vm.neon.tech", "virtualmachines", "get list watch patch"),
     # Live migrations: created if a node has too much CapacityPressure, deleted when they have ended.
-    {
-        "apiGroups": ["vm.neon.tech"],
-        "resources": ["virtualmachinemigrations"],
-        "verbs": ["list", "watch", "create", "delete"],
-    },
+    _rule("vm.neon.tech", "virtualmachinemigrations", "list watch create delete"),
     # In-place resize of plain pods with bounds.
-    {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
+    _rule("", "pods/resize", "patch"),
     # Verifying agents' tokens, if listeners.agents.authentication.tokens is set.
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    _rule("authentication.k8s.io", "tokenreviews", "create"),
     # Kubernetes Events.
-    {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+    _rule("events.k8s.io", "events", "create patch"),
 )
 
 
 #: Rules for the ConfigMap that says which activities a person has paused; in namespace kube-system.
-_PAUSES: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PAUSE_CONFIG_MAP], "verbs": ["list", "watch"]},
-)
-#: Rules for the history's ConfigMaps; in namespace kube-system. RBAC cannot restrict `create` to a name.
-_HISTORY: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": config_map_names(), "verbs": ["get", "patch"]},
-)
+_PAUSES: Final = (_rule("", "configmaps", "list watch", [PAUSE_CONFIG_MAP]),)
+#: Rules for the history's ConfigMaps; in namespace kube-system.
+_HISTORY: Final = _created("", "configmaps", "get patch", config_map_names())
 #: The autoscaler: further objects that placement depends on, DaemonSets for template nodes, and the removal of nodes.
-_AUTOSCALER: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["namespaces", "persistentvolumeclaims", "persistentvolumes"], "verbs": ["list", "watch"]},
-    {
-        "apiGroups": ["storage.k8s.io"],
-        "resources": ["storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"],
-        "verbs": ["list", "watch"],
-    },
+_AUTOSCALER: Final = (
+    _rule("", "namespaces persistentvolumeclaims persistentvolumes", "list watch"),
+    _rule("storage.k8s.io", "storageclasses csinodes csidrivers csistoragecapacities volumeattachments", "list watch"),
     # Devices (dynamic resource allocation); clusters before Kubernetes 1.34 have no such objects.
-    {
-        "apiGroups": ["resource.k8s.io"],
-        "resources": ["resourceslices", "devicetaintrules", "deviceclasses", "resourceclaims", "resourceclaimtemplates"],
-        "verbs": ["list", "watch"],
-    },
+    _rule(
+        "resource.k8s.io", "resourceslices devicetaintrules deviceclasses resourceclaims resourceclaimtemplates", "list watch"
+    ),
     # DaemonSets: the pods of new nodes. The others: how many pods a controller wants, to judge evictions.
-    {"apiGroups": ["apps"], "resources": ["daemonsets", "replicasets", "statefulsets"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["replicationcontrollers"], "verbs": ["list", "watch"]},
+    _rule("apps", "daemonsets replicasets statefulsets", "list watch"),
+    _rule("", "replicationcontrollers", "list watch"),
     # Services: with controllers they say which pods hard default spread constraints count; watched only where a profile of
     # kube-scheduler has such constraints.
-    {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]},
-    {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list", "watch"]},
+    _rule("", "services", "list watch"),
+    _rule("batch", "jobs", "list watch"),
     # Removing nodes: taints and the cordon; evicting their pods.
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
-    {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]},
+    _rule("", "nodes", "patch"),
+    _rule("", "pods/eviction", "create"),
 )
 #: Slack: workloads that may have the slack annotation, quotas that limit the room for them, and CapacityBuffer objects, whose
 #: CRD may be absent.
-_SLACK: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["podtemplates", "resourcequotas"], "verbs": ["list", "watch"]},
-    {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers"], "verbs": ["list", "watch"]},
-    {"apiGroups": [CAPACITY_BUFFER_GROUP], "resources": ["capacitybuffers/status"], "verbs": ["patch"]},
+_SLACK: Final = (
+    _rule("apps", "deployments", "list watch"),
+    _rule("", "podtemplates resourcequotas", "list watch"),
+    _rule(CAPACITY_BUFFER_GROUP, "capacitybuffers", "list watch"),
+    _rule(CAPACITY_BUFFER_GROUP, "capacitybuffers/status", "patch"),
 )
 #: The provider kwok creates and deletes Node objects.
-_KWOK: Final = ({"apiGroups": [""], "resources": ["nodes"], "verbs": ["create", "patch", "delete"]},)
-#: The provider kwok persists its machines in creation in a ConfigMap. RBAC cannot restrict `create` to a name.
-_KWOK_RECORD: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CONFIG_MAP], "verbs": ["get", "patch"]},
-)
+_KWOK: Final = (_rule("", "nodes", "create patch delete"),)
+#: The provider kwok persists its machines in creation in a ConfigMap.
+_KWOK_RECORD: Final = _created("", "configmaps", "get patch", [CONFIG_MAP])
 #: The persisted arrival history of pods with a start-time SLO.
-_ARRIVALS: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [ARRIVALS_CONFIG_MAP], "verbs": ["get", "patch"]},
-)
-_SCALED: Final = ("machinedeployments", "machinesets", "machinepools")
-_CLUSTER_API: Final[tuple[dict[str, Any], ...]] = (
-    {"apiGroups": [CLUSTER_API_GROUP], "resources": [*_SCALED], "verbs": ["get", "list"]},
-    {"apiGroups": [CLUSTER_API_GROUP], "resources": [f"{plural}/scale" for plural in _SCALED], "verbs": ["update"]},
+_ARRIVALS: Final = (_rule("", "configmaps", "get patch", [ARRIVALS_CONFIG_MAP]),)
+_CLUSTER_API: Final = (
+    _rule(CLUSTER_API_GROUP, "machinedeployments machinesets machinepools", "get list"),
+    _rule(CLUSTER_API_GROUP, "machinedeployments/scale machinesets/scale machinepools/scale", "update"),
     # Machines chosen for removal are marked. They are deleted too if others of their group are still being created.
-    {"apiGroups": [CLUSTER_API_GROUP], "resources": ["machines"], "verbs": ["get", "list", "patch", "delete"]},
+    _rule(CLUSTER_API_GROUP, "machines", "get list patch delete"),
     # The capacity of a new machine, if the group does not state it: infrastructure templates of any kind.
-    {"apiGroups": [f"infrastructure.{CLUSTER_API_GROUP}"], "resources": ["*"], "verbs": ["get"]},
+    _rule(f"infrastructure.{CLUSTER_API_GROUP}", "*", "get"),
 )
 
 
@@ -149,10 +141,9 @@ def cleanup_rules() -> tuple[dict[str, Any], ...]:
     """Rules for `slackwater cleanup`, which is used after the service has been stopped."""
     rules: list[dict[str, Any]] = []
     for cleaned in TYPES:
-        verbs = ["get", "list", "patch", *(["delete"] if cleaned.deletes else [])]
-        rules.append({"apiGroups": [cleaned.group], "resources": [cleaned.name], "verbs": verbs})
+        rules.append(_rule(cleaned.group, cleaned.name, "get list patch delete" if cleaned.deletes else "get list patch"))
         if cleaned.status:
-            rules.append({"apiGroups": [cleaned.group], "resources": [f"{cleaned.name}/status"], "verbs": ["patch"]})
+            rules.append(_rule(cleaned.group, f"{cleaned.name}/status", "patch"))
     return tuple(rules)
 
 
@@ -178,11 +169,8 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
 
 
 def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
-    return (
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [config_map], "verbs": ["get", "patch"]},
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [PRIORITIES_CONFIG_MAP], "verbs": ["get"]},
-    )
+    priorities = _rule("", "configmaps", "get", [PRIORITIES_CONFIG_MAP])
+    return (*_created("", "configmaps", "get patch", [config_map]), priorities)
 
 
 def lease_role(settings: Settings) -> dict[str, Any] | None:
@@ -196,9 +184,7 @@ def lease_role(settings: Settings) -> dict[str, Any] | None:
 
 
 def _lease_rules(name: str) -> tuple[dict[str, Any], ...]:
-    """Rules for the Lease. RBAC cannot restrict `create` to a name."""
-    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
-    return {**lease, "verbs": ["create"]}, {**lease, "resourceNames": [name], "verbs": ["get", "watch", "update"]}
+    return _created("coordination.k8s.io", "leases", "get watch update", [name])
 
 
 def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -214,39 +200,23 @@ def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
         yield from _CLUSTER_API
 
 
-def _role(kind: str, metadata: dict[str, str], rules: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+def _role(kind: str, metadata: dict[str, str], rules: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": [dict(rule) for rule in rules]}
+
+
+def binding(role: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
+    """The ClusterRoleBinding or RoleBinding that gives the role to `subject`, an entry of its `subjects`."""
     return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": kind,
-        "metadata": metadata,
-        "rules": [dict(rule) for rule in rules],
-    }
-
-
-def cluster_role_binding(subject: dict[str, str]) -> dict[str, Any]:
-    """The ClusterRoleBinding that gives the ClusterRole to `subject`, an entry of its `subjects`."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "slackwater"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "slackwater"},
-        "subjects": [subject],
-    }
-
-
-def role_binding(role: dict[str, Any], subject: dict[str, str]) -> dict[str, Any]:
-    """The RoleBinding that gives the Role to `subject`, in the Role's namespace."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": f"{role['kind']}Binding",
         "metadata": dict(role["metadata"]),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role["metadata"]["name"]},
+        "roleRef": {"apiGroup": _GROUP, "kind": role["kind"], "name": role["metadata"]["name"]},
         "subjects": [subject],
     }
 
 
 def user(name: str) -> dict[str, str]:
-    return {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
+    return {"apiGroup": _GROUP, "kind": "User", "name": name}
 
 
 def manifest(settings: Settings | None = None) -> str:
@@ -260,14 +230,11 @@ def manifest(settings: Settings | None = None) -> str:
 def rights(settings: Settings | None, subject: dict[str, str]) -> list[dict[str, Any]]:
     """All roles for the settings, or for the default settings; each role is followed by its binding to `subject`."""
     optional = () if settings is None else (lease_role(settings), record_role(settings), status_role(settings))
-    found = [cluster_role(settings), cluster_role_binding(subject)]
-    for role in (pause_role(), history_role(settings), *optional):
-        if role is not None:
-            found += [role, role_binding(role, subject)]
-    return found
+    roles = (cluster_role(settings), pause_role(), history_role(settings), *optional)
+    return [item for role in roles if role is not None for item in (role, binding(role, subject))]
 
 
 def collection_path(item: Mapping[str, Any]) -> str:
     """The path to which a role or binding is posted."""
     plural, namespace = f"{item['kind'].lower()}s", item["metadata"].get("namespace")
-    return f"{_RBAC}/{plural}" if namespace is None else f"{_RBAC}/namespaces/{namespace}/{plural}"
+    return f"/apis/{item['apiVersion']}/{'' if namespace is None else f'namespaces/{namespace}/'}{plural}"

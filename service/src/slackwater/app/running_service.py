@@ -63,7 +63,9 @@ def _replica(pod: dict[str, Any]) -> ReplicaPod:
     ready = is_ready(pod)
     for container, port in _ports(pod):
         if port.get("name") == _PORT_NAME:
-            return ReplicaPod(pod=key, port=port["containerPort"], tls=_probed_with_tls(container), ready=ready)
+            # The chart probes the ops listener, so that speaks TLS if the probe does.
+            probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
+            return ReplicaPod(pod=key, port=port["containerPort"], tls=probe.get("scheme") == "HTTPS", ready=ready)
     return ReplicaPod(pod=key, port=OPS_PORT, tls=False, ready=ready)
 
 
@@ -77,9 +79,3 @@ def _ports(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]
     for container in pod["spec"]["containers"]:
         for port in container.get("ports") or ():
             yield container, port
-
-
-def _probed_with_tls(container: dict[str, Any]) -> bool:
-    """True if the container's readiness probe uses HTTPS. The chart probes the ops listener, so then that speaks TLS."""
-    probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
-    return bool(probe.get("scheme") == "HTTPS")

@@ -196,14 +196,11 @@ async def _asked(local_port: int, tls: bool) -> Answered:
     async with stream:
         if not tls:
             await stream.send(_REQUEST)
-            return _answer_of(await stream.receive())
+            data = await stream.receive()
+            return Answered() if data.startswith(b"HTTP/1.") else Answered(problem=f"got {data[:20]!r}, want HTTP")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         wrapped = await TLSStream.wrap(stream, server_side=False, ssl_context=context, standard_compatible=False)
         certificate = x509.load_der_x509_certificate(wrapped.extra(TLSAttribute.peer_certificate_binary) or b"")
         # A listener that wants a client certificate ends the connection after this: it listens all the same.
         return Answered(not_after=certificate.not_valid_after_utc)
-
-
-def _answer_of(data: bytes) -> Answered:
-    return Answered() if data.startswith(b"HTTP/1.") else Answered(problem=f"got {data[:20]!r}, want HTTP")

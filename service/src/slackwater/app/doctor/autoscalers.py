@@ -4,7 +4,7 @@ They are recognized by Leases, Cluster Autoscaler's status ConfigMap, and Karpen
 future shows a clock that is ahead.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Final
@@ -59,7 +59,12 @@ async def others(
     if isinstance(leases, KubeError):
         yield unseen(_NAME, leases, "ask somebody who may list Leases, or look for Cluster Autoscaler and Karpenter by hand")
         return
-    found = dict(_holding(leases, settings, now))
+    found = {}
+    for lease in leases:
+        name, namespace = str(lease["metadata"]["name"]), str(lease["metadata"].get("namespace", ""))
+        kind = next((kind for part, kind in _KINDS.items() if part in name), None)
+        if kind and name != lease_name(settings) and lease_age(lease, now) is not None:
+            found[kind] = f"runs (Lease {namespace}/{name})"
     try:
         if "Cluster Autoscaler" not in found and await status_age(objects, now) is not None:
             found["Cluster Autoscaler"] = "writes its status ConfigMap"
@@ -75,15 +80,6 @@ async def others(
             yield ok(_NAME, f"{name} {what}; autoscaler.enabled is false, so they do not conflict")
     if not found:
         yield ok(_NAME, "none holds a Lease, writes a status or has NodePools")
-
-
-def _holding(leases: Sequence[Json], settings: Settings, now: datetime) -> Iterator[tuple[str, str]]:
-    for lease in leases:
-        name, namespace = str(lease["metadata"]["name"]), str(lease["metadata"].get("namespace", ""))
-        kind = next((kind for part, kind in _KINDS.items() if part in name), None)
-        ours = name == lease_name(settings)
-        if kind and not ours and lease_age(lease, now) is not None:
-            yield kind, f"runs (Lease {namespace}/{name})"
 
 
 async def _node_pools(objects: ApiObjects) -> int:

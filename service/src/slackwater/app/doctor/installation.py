@@ -59,16 +59,12 @@ async def account_and_pods(objects: ApiObjects, settings: Settings, pods: list[J
         yield unseen("installation", error, f"ask somebody who may get serviceaccounts in {SCHEDULER_NAMESPACE}")
         return
     if not installed:
-        yield _not_installed()
+        advice = "helm install slackwater deploy/chart --namespace kube-system; explain and simulate need no installation"
+        seen = f"no ServiceAccount {SCHEDULER_NAMESPACE}/{_ACCOUNT}: Slackwater is not installed here"
+        yield warning("installation", seen, advice)
         return
     yield await _rights(objects, settings)
     yield pods if isinstance(pods, Check) else _pods(pods, settings)
-
-
-def _not_installed() -> Check:
-    advice = "helm install slackwater deploy/chart --namespace kube-system; explain and simulate need no installation"
-    seen = f"no ServiceAccount {SCHEDULER_NAMESPACE}/{_ACCOUNT}: Slackwater is not installed here"
-    return warning("installation", seen, advice)
 
 
 async def _rights(objects: ApiObjects, settings: Settings) -> Check:

@@ -17,7 +17,7 @@ from slackwater.explain.nodes import NodeContext
 from slackwater.explain.pods import PodContext
 from slackwater.explain.workloads import GatedPreemptor, GrowingPod, MigratingPod
 from slackwater.model.columns import NodeColumns
-from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
+from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
@@ -96,9 +96,7 @@ def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> Mi
     grower = read_permit(state_machine, key)
     if pod.vertical is None or pod.vertical.machine is None:
         raise NothingThere(f"migration {key}: the pod is no virtual machine, and migrates never")
-    migration = next(
-        (migration for migration in state_machine.migrating.migrations.values() if _is_about(migration, pod.uid)), None
-    )
+    migration = next((each for each in state_machine.migrating.migrations.values() if pod.uid in (each.pod, each.target)), None)
     choice = state_machine.migrating.choice
     queue = [uid for node, uid, _, _ in choice.queue.entries() if node == grower.node]
     machine = PodKey(key.namespace, pod.vertical.machine)
@@ -167,10 +165,6 @@ def _figures(reservation: Reservation, vertical_pod: VerticalPodState) -> dict[s
 
 def _amounts(amounts: Amounts) -> dict[str, int]:
     return {"milliCPU": amounts.cpu, "bytes": amounts.memory}
-
-
-def _is_about(migration: Migration, uid: PodUid) -> bool:
-    return uid in (migration.pod, migration.target)
 
 
 def _phase(state_machine: StateMachine, migration: Migration) -> str:

@@ -396,7 +396,7 @@ def _pod_level(spec: Object, kubernetes: KubernetesVersion) -> dict[str, Any]:
                 limits.setdefault(name, _total(spec, "limits", name))
     if limits or (requests and kubernetes.follows(Rule.POD_LEVEL_DEFAULTS)):
         for name in _SUPPORTED:
-            if _is_named(spec, name):
+            if any(name in _listed(container, "requests") for container in _containers(spec)):
                 requests.setdefault(name, _total(spec, "requests", name))
         for name, limit in limits.items():
             if name in _SUPPORTED or name.startswith(_HUGE_PAGES):
@@ -410,10 +410,6 @@ def _containers(spec: Object) -> list[Object]:
 
 def _listed(container: Object, which: str) -> Mapping[str, Any]:
     return (container.get("resources") or {}).get(which) or {}
-
-
-def _is_named(spec: Object, name: str) -> bool:
-    return any(name in _listed(container, "requests") for container in _containers(spec))
 
 
 def _huge_pages(spec: Object, which: str) -> list[str]:

@@ -14,8 +14,6 @@ from slackwater.app.offline.growth import planned_growth
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
-from slackwater.controllers.slack.scale_up import LoopPlans
-from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.ports.whatif_answers import (
@@ -52,9 +50,12 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     seconds = round(time.perf_counter() - began, 6)
     plan, slack = grown.found.plan, grown.found.slack
     scale_ups = {scale_up.group: scale_up for scale_up in plan.scale_ups}
+    placeholders = grown.found.slack.state.placeholders if grown.found.slack else ()
+    # The placeholders that fit on existing nodes are listed as pods `slack/<n>`.
+    placed = (*plan.schedulable, *((each.pod, each.place) for each in placeholders if each.place is not None))
     return ScaleUpAnswer(
         groups=[_group(group.name, scale_ups.get(group.name)) for group in grown.groups],
-        schedulable=[Placed(pod=str(pod.key), node=node) for pod, node in (*plan.schedulable, *_placeholders(grown.found))],
+        schedulable=[Placed(pod=str(pod.key), node=node) for pod, node in placed],
         unhelpable=list(_unhelpable([*plan.unhelpable, *(slack.unhelpable if slack else ())])),
         not_counted=tuple(NotCounted(pod=str(each.pod.key), reason=each.why) for each in plan.passed_over),
         not_looked_at=tuple(str(pod.key) for pod in plan.not_looked_at),
@@ -68,13 +69,6 @@ def _group(name: GroupName, scale_up: ScaleUp | None) -> GroupScaleUp:
     if scale_up is None:
         return GroupScaleUp(name=name, new_nodes=0, pods=[])
     return GroupScaleUp(name=name, new_nodes=scale_up.count, pods=[str(pod.key) for pod in scale_up.pods])
-
-
-def _placeholders(found: LoopPlans) -> Iterator[tuple[Pod, NodeName]]:
-    """The placeholders that fit on existing nodes, with their nodes. The plan lists them as pods `slack/<n>`."""
-    for each in found.slack.state.placeholders if found.slack else ():
-        if each.place is not None:
-            yield each.pod, each.place
 
 
 def _unhelpable(found: Sequence[Unhelpable]) -> Iterator[UnhelpablePod]:

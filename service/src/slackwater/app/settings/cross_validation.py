@@ -14,9 +14,8 @@ from slackwater.app.settings.autoscaling import Autoscaler, KwokSimulation, Node
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
-from slackwater.configuration.values import Address, quantity_text
+from slackwater.configuration.values import quantity_text
 from slackwater.controllers.preemption.settings import Preemption
-from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
 from slackwater_protocol.durations import SECOND, format_duration
 
@@ -42,19 +41,13 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _election_conflicts(settings)
     yield from _listener_conflicts(settings)
     yield from _agent_conflicts(settings)
-    yield from _scheduler_tls_conflicts(settings)
-    yield from _ignorable_conflicts(settings)
+    yield from _extender_conflicts(settings)
     yield from _expander_conflicts(settings)
     yield from _name_conflicts(settings)
     yield from _external_tls_conflicts(settings)
-    yield from _slack_name_conflicts(settings)
-    yield from _priority_conflicts(settings)
-    yield from _zone_conflicts(settings)
+    yield from _slack_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
-        yield from _size_conflicts(group, (*_GROUPS, index))
-        yield from _provider_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
-        yield from _share_conflicts(group, (*_GROUPS, index, "kwok"))
-        yield from _taint_conflicts(group, (*_GROUPS, index, "template", "spec", "taints"))
+        yield from _group_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
         yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
 
 
@@ -96,16 +89,12 @@ def _listener_conflicts(settings: Settings) -> Iterator[Conflict]:
         "ops": listeners.ops.address,
     }
     for (first, a), (second, b) in combinations(addresses.items(), 2):
-        if _same_socket(a, b):
+        if a.port == b.port and (a.host == b.host or a.is_every_interface or b.is_every_interface):
             yield Conflict(
                 reads=(("listeners", second, "address"), ("listeners", first, "address")),
                 seen=show(str(b)),
                 wanted=f"another port than listeners.{first}.address ({a})",
             )
-
-
-def _same_socket(a: Address, b: Address) -> bool:
-    return a.port == b.port and (a.host == b.host or a.is_every_interface or b.is_every_interface)
 
 
 def _agent_conflicts(settings: Settings) -> Iterator[Conflict]:
@@ -123,7 +112,7 @@ def _agent_conflicts(settings: Settings) -> Iterator[Conflict]:
         yield Conflict(reads=reads, seen="nothing", wanted="TLS where agents send tokens")
 
 
-def _scheduler_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
+def _extender_conflicts(settings: Settings) -> Iterator[Conflict]:
     tls = settings.extender.scheduler_tls
     cert: Steps = ("extender", "schedulerTLS", "certFile")
     key: Steps = ("extender", "schedulerTLS", "keyFile")
@@ -131,9 +120,6 @@ def _scheduler_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
         yield Conflict(reads=(key, cert), seen="nothing", wanted="the private key of certFile")
     if tls.key_file is not None and tls.cert_file is None:
         yield Conflict(reads=(cert, key), seen="nothing", wanted="the certificate of keyFile")
-
-
-def _ignorable_conflicts(settings: Settings) -> Iterator[Conflict]:
     if settings.extender.ignorable and settings.extender.bind:
         yield Conflict(
             reads=(("extender", "ignorable"), ("extender", "bind")),
@@ -162,7 +148,7 @@ def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
             )
 
 
-def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
+def _slack_conflicts(settings: Settings) -> Iterator[Conflict]:
     at: Steps = ("autoscaler", "slack")
     slack = settings.autoscaler.slack
     named: list[tuple[Steps, str]] = [((*at, "groups", index), group.name) for index, group in enumerate(slack.groups)]
@@ -173,36 +159,27 @@ def _slack_name_conflicts(settings: Settings) -> Iterator[Conflict]:
         if name in known:
             yield Conflict(reads=((*place, "name"),), seen=show(name), wanted="a name that nothing else of slack has")
         known.add(name)
-
-
-def _priority_conflicts(settings: Settings) -> Iterator[Conflict]:
-    for index, slo in enumerate(settings.autoscaler.slack.start_time_slos):
-        place: Steps = ("autoscaler", "slack", "startTimeSLOs", index, "pods")
+    for index, slo in enumerate(slack.start_time_slos):
+        pods: Steps = (*at, "startTimeSLOs", index, "pods")
         least, most = slo.pods.min_priority, slo.pods.max_priority
         if least is not None and most is not None and least > most:
-            reads: tuple[Steps, ...] = ((*place, "minPriority"), (*place, "maxPriority"))
+            reads: tuple[Steps, ...] = ((*pods, "minPriority"), (*pods, "maxPriority"))
             yield Conflict(reads=reads, seen=str(least), wanted=f"<= {json_path(reads[1])} ({most})")
-
-
-def _zone_conflicts(settings: Settings) -> Iterator[Conflict]:
-    for index, schedule in enumerate(settings.autoscaler.slack.schedules):
+    for index, schedule in enumerate(slack.schedules):
         try:
             ZoneInfo(schedule.time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            place: Steps = ("autoscaler", "slack", "schedules", index, "timeZone")
-            yield Conflict(reads=(place,), seen=show(schedule.time_zone), wanted="a time zone that this machine knows")
+            zone: Steps = (*at, "schedules", index, "timeZone")
+            yield Conflict(reads=(zone,), seen=show(schedule.time_zone), wanted="a time zone that this machine knows")
 
 
-def _size_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
+def _group_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Iterator[Conflict]:
     if group.min_size > group.max_size:
         yield Conflict(
             reads=((*at, "minSize"), (*at, "maxSize")),
             seen=str(group.min_size),
             wanted=f"<= {json_path((*at, 'maxSize'))} ({group.max_size})",
         )
-
-
-def _provider_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Iterator[Conflict]:
     if group.provider == "externalgrpc" and providers.externalgrpc is None:
         section: Steps = ("autoscaler", "providers", "externalgrpc")
         wanted = f"the server that {json_path((*at, 'provider'))} needs"
@@ -212,13 +189,18 @@ def _provider_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> It
     if group.provider != "kwok" and group.kwok != KwokSimulation():
         reads: tuple[Steps, ...] = ((*at, "kwok"), (*at, "provider"))
         yield Conflict(reads=reads, seen="a mapping", wanted="nothing where another provider is used")
-
-
-def _share_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
     failing, silent = group.kwok.failing, group.kwok.silent
     if failing + silent > 1:
+        shares: tuple[Steps, ...] = ((*at, "kwok", "failing"), (*at, "kwok", "silent"))
         wanted = f"failing and silent of 1 in all, not {failing + silent:g}"
-        yield Conflict(reads=((*at, "failing"), (*at, "silent")), seen=str(failing), wanted=wanted)
+        yield Conflict(reads=shares, seen=str(failing), wanted=wanted)
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(group.template.spec.taints):
+        if (taint.key, taint.effect) in seen:
+            place: Steps = (*at, "template", "spec", "taints", index)
+            text = f"{taint.key}:{taint.effect} a second time"
+            yield Conflict(reads=(place,), seen=text, wanted="each key and effect once, as in a Node")
+        seen.add((taint.key, taint.effect))
 
 
 def _external_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
@@ -228,15 +210,6 @@ def _external_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
     if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
         missing, given = ("keyFile", "certFile") if tls.key_file is None else ("certFile", "keyFile")
         yield Conflict(reads=((*at, missing), (*at, given)), seen="nothing", wanted=f"what belongs to {given}")
-
-
-def _taint_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(group.template.spec.taints):
-        if (taint.key, taint.effect) in seen:
-            text = f"{taint.key}:{taint.effect} a second time"
-            yield Conflict(reads=((*at, index),), seen=text, wanted="each key and effect once, as in a Node")
-        seen.add((taint.key, taint.effect))
 
 
 def _allocatable_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
@@ -288,19 +261,16 @@ def _ineffective(settings: Settings) -> Iterator[str]:
             f"({format_duration(extender.http_timeout)}): room promised to a pod may go to another one while "
             "kube-scheduler still waits for its bind"
         )
-    yield from _scale_down_notes(settings.autoscaler.scale_down)
-    for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
-        if value > migration.max_concurrent:
-            yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
-    yield from _listener_notes(settings)
-
-
-def _scale_down_notes(scale_down: ScaleDown) -> Iterator[str]:
+    scale_down = settings.autoscaler.scale_down
     if scale_down.max_drain_parallelism > scale_down.max_scale_down_parallelism:
         yield (
             f"autoscaler.scaleDown.maxDrainParallelism: {scale_down.max_drain_parallelism} is more than "
             f"maxScaleDownParallelism ({scale_down.max_scale_down_parallelism}), which limits drains too"
         )
+    for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
+        if value > migration.max_concurrent:
+            yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
+    yield from _listener_notes(settings)
 
 
 def _listener_notes(settings: Settings) -> Iterator[str]:
