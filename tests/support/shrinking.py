@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits
+from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import (

@@ -14,7 +14,7 @@ from slackwater.app.settings import Settings
 from slackwater.configuration.values import Section
 from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, PriorityGroup
+from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
 from slackwater.controllers.scaleup.groups import NodeQuota

@@ -8,7 +8,7 @@ import yaml
 
 from slackwater.app.policies import policy_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
-from slackwater.controllers.scaledown.drains.node_view import PriorityGroup
+from slackwater.controllers.scaledown.drains.pod_evictions import PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy
 from slackwater.model.nodegroups import GroupName
 from tests.support import installed

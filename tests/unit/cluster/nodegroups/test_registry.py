@@ -74,16 +74,16 @@ def test_what_is_being_deleted_is_neither_there_nor_coming() -> None:
 def test_no_more_are_asked_for_than_may_be_on_their_way() -> None:
     group_registry = a_group_registry(a_group())
     granted = group_registry.grant([ScaleUpInfo(group=G, nodes=500)], at(0))
-    assert asked(granted.scale_ups) == [("g", 0, 100)]
-    assert [(queued.nodes, queued.waits_for) for queued in granted.queued] == [(400, "nodes in creation in the cluster")]
+    assert asked(granted) == [("g", 0, 100)]
+    assert [(queued.nodes, queued.waits_for) for queued in group_registry.queued] == [(400, "nodes in creation in the cluster")]
 
 
 def test_as_nodes_become_ready_others_are_asked_for() -> None:
     group_registry = a_group_registry(a_group(instances=many(100)))
-    assert group_registry.grant([ScaleUpInfo(group=G, nodes=400)], at(0)).scale_ups == ()
+    assert group_registry.grant([ScaleUpInfo(group=G, nodes=400)], at(0)) == ()
     names = [str(number) for number in range(60)]
     group_registry.observe([a_group(instances=many(100, state="running"))], observations(started=names), at(10))
-    assert asked(group_registry.grant([ScaleUpInfo(group=G, nodes=400)], at(10)).scale_ups) == [("g", 100, 160)]
+    assert asked(group_registry.grant([ScaleUpInfo(group=G, nodes=400)], at(10))) == [("g", 100, 160)]
 
 
 @pytest.mark.parametrize(
@@ -99,35 +99,35 @@ def test_the_limits_hold_for_the_cluster_and_the_group(policy: NodeGroupPolicy, 
     group_registry = NodeGroupRegistry(policy)
     group_registry.observe([a_group("a"), a_group("b")], {}, at(0))
     wanted = [ScaleUpInfo(group=GroupName(name), nodes=40) for name in ("a", "b")]
-    assert {scale_up.group: scale_up.nodes for scale_up in group_registry.grant(wanted, at(0)).scale_ups} == want
+    assert {scale_up.group: scale_up.nodes for scale_up in group_registry.grant(wanted, at(0))} == want
 
 
 def test_more_important_growth_goes_first() -> None:
     group_registry = a_group_registry(a_group("a"), a_group("b"), in_cluster=50)
     wanted = [ScaleUpInfo(group=GroupName("a"), nodes=40, priority=1), ScaleUpInfo(group=GroupName("b"), nodes=40, priority=9)]
-    assert asked(group_registry.grant(wanted, at(0)).scale_ups) == [("b", 0, 40), ("a", 0, 10)]
+    assert asked(group_registry.grant(wanted, at(0))) == [("b", 0, 40), ("a", 0, 10)]
 
 
 def test_two_scale_ups_of_one_group_are_one_call() -> None:
     group_registry = a_group_registry(a_group(max_size=60))
     wanted = [ScaleUpInfo(group=G, nodes=40, priority=1), ScaleUpInfo(group=G, nodes=40, priority=9)]
     granted = group_registry.grant(wanted, at(0))
-    assert [(g.seen, g.to, g.priority) for g in granted.scale_ups] == [(0, 60, 9)]
-    assert [(queued.nodes, queued.waits_for) for queued in granted.queued] == [(20, "the group's maximum size")]
+    assert [(g.seen, g.to, g.priority) for g in granted] == [(0, 60, 9)]
+    assert [(queued.nodes, queued.waits_for) for queued in group_registry.queued] == [(20, "the group's maximum size")]
 
 
 def test_a_group_that_grows_as_a_whole_is_not_grown_in_part() -> None:
     group_registry = a_group_registry(a_group(options=GroupOptions(all_or_nothing=True)), in_cluster=5)
     granted = group_registry.grant([ScaleUpInfo(group=G, nodes=8)], at(0))
-    assert granted.scale_ups == ()
-    assert granted.queued[0].waits_for.startswith("nodes in creation in the cluster")
+    assert granted == ()
+    assert group_registry.queued[0].waits_for.startswith("nodes in creation in the cluster")
 
 
 def test_a_group_that_is_switched_off_is_left_as_it_is() -> None:
     group_registry = NodeGroupRegistry(NodeGroupPolicy(off=frozenset({G})))
     group_registry.observe([a_group(instances=[an_instance("x", state="creating", error="other")])], {}, at(0))
     assert group_registry.due_cleanups(at(0)) == ()
-    assert group_registry.grant([ScaleUpInfo(group=G, nodes=1)], at(0)).scale_ups == ()
+    assert group_registry.grant([ScaleUpInfo(group=G, nodes=1)], at(0)) == ()
     assert group_registry.group_status[G].closed(at(0)) == "switched off"
 
 
@@ -136,7 +136,7 @@ def test_a_group_that_is_switched_off_is_left_as_it_is() -> None:
 
 def test_failed_instances_are_deleted_and_a_few_of_them_are_no_reason_to_stop() -> None:
     group_registry = a_group_registry(a_group())
-    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=100)], at(0)).scale_ups
+    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=100)], at(0))
     group_registry.grow_begun(scale_up, at(0))
     group_registry.grow_ended(scale_up, None, "", at(0))
     failed = [an_instance(f"bad{number}", state="creating", error="other") for number in range(5)]
@@ -164,7 +164,7 @@ def test_one_failure_after_another_closes_the_group_and_each_time_for_longer() -
     group_registry, now = a_group_registry(a_group()), 0.0
     closed_for = []
     for number in range(6):
-        (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=1)], at(now)).scale_ups
+        (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=1)], at(now))
         group_registry.grow_begun(scale_up, at(now))
         group_registry.grow_ended(scale_up, None, "", at(now))
         group_registry.observe(
@@ -298,7 +298,7 @@ def test_growth_that_never_appears_is_given_up() -> None:
 
 def test_a_refused_call_closes_the_group_and_another_one_may_grow() -> None:
     group_registry = a_group_registry(a_group("a"), a_group("b"))
-    (scale_up,) = group_registry.grant([ScaleUpInfo(group=GroupName("a"), nodes=5)], at(0)).scale_ups
+    (scale_up,) = group_registry.grant([ScaleUpInfo(group=GroupName("a"), nodes=5)], at(0))
     group_registry.grow_begun(scale_up, at(0))
     group_registry.grow_ended(scale_up, "out-of-resources", "none left", at(1))
     group_registry.observe([a_group("a"), a_group("b")], {}, at(2))
@@ -309,7 +309,7 @@ def test_a_refused_call_closes_the_group_and_another_one_may_grow() -> None:
 @pytest.mark.parametrize("kind", ["conflict", "limit"])
 def test_a_call_that_came_from_an_old_state_is_no_failure(kind: str) -> None:
     group_registry = a_group_registry(a_group())
-    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=5)], at(0)).scale_ups
+    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=5)], at(0))
     group_registry.grow_begun(scale_up, at(0))
     group_registry.grow_ended(scale_up, kind, "", at(1))
     group_registry.observe([a_group(target=5)], {}, at(2))
@@ -318,23 +318,23 @@ def test_a_call_that_came_from_an_old_state_is_no_failure(kind: str) -> None:
 
 def test_a_growth_without_an_answer_counts_and_is_asked_for_again_at_the_same_size() -> None:
     group_registry = a_group_registry(a_group())
-    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=5)], at(0)).scale_ups
+    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=5)], at(0))
     group_registry.grow_begun(scale_up, at(0))
     group_registry.grow_ended(scale_up, "unknown", "", at(5))
     group_registry.observe([a_group()], {}, at(10))
     assert group_registry.group_status[G].upcoming == 5
     granted = group_registry.grant([ScaleUpInfo(group=G, nodes=7)], at(10))
-    assert asked(granted.scale_ups) == [("g", 0, 5)]
-    assert granted.queued[0].waits_for == "a growth of it was not answered yet"
+    assert asked(granted) == [("g", 0, 5)]
+    assert group_registry.queued[0].waits_for == "a growth of it was not answered yet"
 
     group_registry.observe([a_group(target=5)], {}, at(20))
     assert group_registry.group_status[G].upcoming == 5
-    assert asked(group_registry.grant([ScaleUpInfo(group=G, nodes=2)], at(20)).scale_ups) == [("g", 5, 7)]
+    assert asked(group_registry.grant([ScaleUpInfo(group=G, nodes=2)], at(20))) == [("g", 5, 7)]
 
 
 def test_a_growth_that_is_never_answered_closes_the_group_in_the_end() -> None:
     group_registry = a_group_registry(a_group())
-    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=5)], at(0)).scale_ups
+    (scale_up,) = group_registry.grant([ScaleUpInfo(group=G, nodes=5)], at(0))
     group_registry.grow_begun(scale_up, at(0))
     group_registry.grow_ended(scale_up, "unknown", "", at(5))
     group_registry.observe([a_group()], {}, at(61))
@@ -362,7 +362,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 
 def test_cool_downs_are_a_groups_own() -> None:
     group_registry = a_group_registry(a_group("a"), a_group("b"))
-    (scale_up,) = group_registry.grant([ScaleUpInfo(group=GroupName("a"), nodes=5)], at(0)).scale_ups
+    (scale_up,) = group_registry.grant([ScaleUpInfo(group=GroupName("a"), nodes=5)], at(0))
     group_registry.grow_begun(scale_up, at(0))
     group_registry.grow_ended(scale_up, None, "", at(0))
     group_registry.deleted(GroupName("b"), at(100), ok=False)
@@ -420,8 +420,8 @@ def test_a_lost_machine_takes_no_place_of_other_groups_and_for_a_while_one_of_it
         10,
     )
     wanted = [ScaleUpInfo(group=GroupName("b"), nodes=10)]
-    assert [
-        (scale_up.group, scale_up.nodes) for scale_up in group_registry.grant(wanted, at(PROVISION_TIMEOUT + 1)).scale_ups
-    ] == [("b", 10)]
+    assert [(scale_up.group, scale_up.nodes) for scale_up in group_registry.grant(wanted, at(PROVISION_TIMEOUT + 1))] == [
+        ("b", 10)
+    ]
     group_registry.observe(groups, {}, at(PROVISION_TIMEOUT + 62))
     assert group_registry.group_status[GroupName("a")].in_creation == 0

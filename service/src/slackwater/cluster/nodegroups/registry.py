@@ -6,7 +6,6 @@ from dataclasses import replace
 from slackwater.cluster.nodegroups.group_state import GroupMemory, UnconfirmedScaleUp
 from slackwater.cluster.nodegroups.status import (
     Delete,
-    GrantedScaleUps,
     GroupCleanup,
     Grow,
     LowerTarget,
@@ -109,9 +108,10 @@ class NodeGroupRegistry:
             return LowerTarget(group=name, provider=group.provider, seen=group.target, to=group.target - overdue)
         return None
 
-    def grant(self, infos: Sequence[ScaleUpInfo], now: Instant) -> GrantedScaleUps:
-        """The scale-ups that may be requested now. If a limit does not allow all of them, those of higher priority come first.
-        A scale-up whose call was not answered is requested again, with the same size."""
+    def grant(self, infos: Sequence[ScaleUpInfo], now: Instant) -> tuple[Grow, ...]:
+        """The scale-ups that may be requested now, highest priority first. If a limit does not allow all, those of higher
+        priority come first, and `queued` has the others. A scale-up whose call was not answered is requested again, with the
+        same size."""
         again = [
             Grow(group=name, provider=memory.group.provider, seen=memory.unconfirmed.seen, to=memory.unconfirmed.to, again=True)
             for name, memory in self._memories.items()
@@ -128,7 +128,7 @@ class NodeGroupRegistry:
                 queued.append(WaitingScaleUp(group=info.group, nodes=left, priority=info.priority, waits_for=limit))
         self.queued = tuple(queued)
         repeated = (scale_up for scale_up in again if self._group_status[scale_up.group].known)
-        return GrantedScaleUps(scale_ups=(*repeated, *rooms.scale_ups(self._group_status)), queued=self.queued)
+        return (*repeated, *rooms.scale_ups(self._group_status))
 
     # --- how calls ended --------------------------------------------------------------------------------------------------
 

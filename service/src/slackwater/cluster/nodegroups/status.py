@@ -2,7 +2,7 @@
 
 - `NodeGroupStatus`: the nodes and instances of a group that have started, are upcoming or failed.
 - `NodeGroupBackoff`, `after_failure`: the back-off of a group after failures.
-- `Grow`, `LowerTarget`, `Delete`: requests to the provider. `GrantedScaleUps`: what may be requested now.
+- `Grow`, `LowerTarget`, `Delete`: requests to the provider.
 - `Marks`, `usual_of`, `differs`: compare the taints and devices of a new node with those of the group's other nodes.
 - `NodeGroupPolicy`, `BackoffPolicy`: limits and time-outs, which the configuration file sets.
 """
@@ -298,14 +298,6 @@ class WaitingScaleUp:
     nodes: int
     priority: int
     waits_for: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantedScaleUps:
-    """The scale-ups that may be requested now, highest priority first, and the nodes that have to wait."""
-
-    scale_ups: tuple[Grow, ...] = field(default=())
-    queued: tuple[WaitingScaleUp, ...] = field(default=())
 
 
 T = TypeVar("T")

@@ -82,9 +82,8 @@ def estimate(
     """
     fill = partial(_filled, template_nodes, budget, bundle, stop=stop, together=together)
     found = fill(largest_first(template_nodes, bundle[0], runs))
-    if found.left_out and not found.cut and _differ(priorities[_joined([run.pods for run in runs])]):
-        by_priority = most_important_first(largest_first(template_nodes, bundle[0], runs), priorities)
-        found = fill(by_priority)
+    if found.left_out and not found.cut and len(np.unique(priorities[_joined([run.pods for run in runs])])) > 1:
+        found = fill(most_important_first(largest_first(template_nodes, bundle[0], runs), priorities))
     return found
 
 
@@ -205,10 +204,6 @@ def _fill_alike(
         together = list(same)
         placed += zip(together, tracked.fill_alike([run.kind for run in together], count), strict=False)
     return placed, False
-
-
-def _differ(values: Rows) -> bool:
-    return bool((values != values[:1]).any())
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

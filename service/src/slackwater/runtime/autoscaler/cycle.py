@@ -279,7 +279,7 @@ class Autoscaler:
             granted = self.group_registry.grant(
                 [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)], self._clocks.clock()
             )
-        await self._actor.grow(granted.scale_ups, done)
+        await self._actor.grow(granted, done)
         by_group = {scale_up.group: scale_up for scale_up in scale_ups}
         groups = self.group_registry.group_status
         grown = [

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.migration.state import DrainMigrations
 from slackwater.controllers.preemption.state import Preemptions
-from slackwater.controllers.scaledown.drains.node_view import NodeView, seen
+from slackwater.controllers.scaledown.drains.pod_evictions import NodeView, seen
 from slackwater.controllers.scaledown.drains.running_drains import Drains
 from slackwater.fit.drainability import DrainPolicy, RuleFacts
 from slackwater.fit.remaining_pdb_tracker import Disruptions
@@ -23,7 +23,7 @@ from slackwater.model.reasons import UnremovableReason
 
 
 class StateNodeViews:
-    """Shows drains the state of nodes, pods and budgets, from the cluster state. Implements `drains.node_view.NodeViews`.
+    """Shows drains the state of nodes, pods and budgets, from the cluster state. Implements `drains.pod_evictions.NodeViews`.
     `rules` decide which pods block a drain."""
 
     def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations, rules: DrainPolicy) -> None:

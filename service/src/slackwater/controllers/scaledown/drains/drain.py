@@ -12,8 +12,7 @@ results.
 
 from typing import Final, Literal
 
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeView, NodeViews
-from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, Problem
+from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, LeavingPods, NodeView, NodeViews, Problem
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, Phase, RemoveNode, UnmarkNode
 from slackwater.model.events import DestinationsFound, DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked

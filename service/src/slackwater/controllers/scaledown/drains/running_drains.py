@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.controllers.scaledown.drains.drain import Drain
-from slackwater.controllers.scaledown.drains.node_view import DrainLimits, NodeViews
+from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, NodeViews
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.binpacking import NOWHERE, place_pods
 from slackwater.model.columns import Rows
