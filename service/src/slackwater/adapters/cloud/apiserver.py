@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import anyio
 import msgspec
 
-from slackwater.adapters.api_objects import ListWire
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -88,7 +88,7 @@ async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = ""
 
     :raises ProviderError: a page could not be listed.
     """
-    pages, objects = msgspec.json.Decoder(ListWire), msgspec.json.Decoder(kind)
+    pages, objects = ObjectDecoder(ListWire), ObjectDecoder(kind)
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:
         answer = await api.ask("GET", path, params=params)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.api_objects import Wire
+from slackwater.adapters.api_objects import ObjectDecoder, Wire
 from slackwater.adapters.cloud.apiserver import OK, ApiServer
 from slackwater.adapters.cloud.clusterapi.annotations import NOTHING_SAID, Infrastructure
 from slackwater.adapters.cloud.clusterapi.objects import API_GROUP, GroupWire, InfrastructureRefWire
@@ -40,8 +40,8 @@ class _ApiResourcesWire(Wire):
     resources: list[_ResourceWire] | None = None
 
 
-_TEMPLATE: Final = msgspec.json.Decoder(_InfrastructureWire)
-_RESOURCES: Final = msgspec.json.Decoder(_ApiResourcesWire)
+_TEMPLATE: Final = ObjectDecoder(_InfrastructureWire)
+_RESOURCES: Final = ObjectDecoder(_ApiResourcesWire)
 
 
 class InfrastructureTemplates:
@@ -73,8 +73,15 @@ class InfrastructureTemplates:
         return self._known[key]
 
     async def _read(self, namespace: str, ref: InfrastructureRefWire) -> Infrastructure:
-        version = await self._group_version(ref)
-        plural = None if version is None else await self._plural(version, ref.kind)
+        version = ref.api_version
+        if not version:
+            answer = await self._api.ask("GET", f"/apis/{ref.api_group}")
+            if answer.status != OK:
+                return NOTHING_SAID
+            version = f"{ref.api_group}/{API_GROUP.decode(answer.body).preferred_version.version}"
+        answer = await self._api.ask("GET", f"/apis/{version}")
+        found = _RESOURCES.decode(answer.body).resources if answer.status == OK else ()
+        plural = next((each.name for each in found or () if each.kind == ref.kind and "/" not in each.name), None)
         if plural is None:
             return NOTHING_SAID
         path = f"/apis/{version}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(ref.name, safe='')}"
@@ -87,19 +94,6 @@ class InfrastructureTemplates:
             architecture=said.node_info.architecture,
             operating_system=said.node_info.operating_system,
         )
-
-    async def _group_version(self, ref: InfrastructureRefWire) -> str | None:
-        if ref.api_version:
-            return ref.api_version
-        answer = await self._api.ask("GET", f"/apis/{ref.api_group}")
-        if answer.status != OK:
-            return None
-        return f"{ref.api_group}/{API_GROUP.decode(answer.body).preferred_version.version}"
-
-    async def _plural(self, version: str, kind: str) -> str | None:
-        answer = await self._api.ask("GET", f"/apis/{version}")
-        found = _RESOURCES.decode(answer.body).resources if answer.status == OK else ()
-        return next((resource.name for resource in found or () if resource.kind == kind and "/" not in resource.name), None)
 
 
 def _key(group: GroupWire) -> tuple[str, InfrastructureRefWire]:

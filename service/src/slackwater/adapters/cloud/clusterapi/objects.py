@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.api_objects import ObjectMetaWire, ObjectWire, TaintWire, Wire
+from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, TaintWire, Wire
 from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, ApiServer, listed, refusal
 from slackwater.model.nodegroups import GroupName
 from slackwater_protocol.names import CLUSTER_API_GROUP
@@ -88,8 +88,8 @@ class ApiGroupWire(Wire):
     preferred_version: _PreferredVersionWire = msgspec.field(default_factory=_PreferredVersionWire)
 
 
-API_GROUP: Final = msgspec.json.Decoder(ApiGroupWire)
-_GROUP: Final = msgspec.json.Decoder(GroupWire)
+API_GROUP: Final = ObjectDecoder(ApiGroupWire)
+_GROUP: Final = ObjectDecoder(GroupWire)
 
 
 @dataclass(frozen=True, slots=True, order=True)

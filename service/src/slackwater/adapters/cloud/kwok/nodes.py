@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.api_objects import ConfigMapWire, ObjectWire, Wire
+from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder, ObjectWire, Wire
 from slackwater.adapters.cloud.apiserver import (
     CONFLICT,
     CREATED,
@@ -262,7 +262,7 @@ class Machines(msgspec.Struct, frozen=True, rename="camel"):
 NO_MACHINES = Machines()
 
 
-_CONFIG_MAP = msgspec.json.Decoder(ConfigMapWire)
+_CONFIG_MAP = ObjectDecoder(ConfigMapWire)
 _MACHINES = msgspec.json.Decoder(Machines)
 
 
