@@ -58,7 +58,7 @@ def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: 
     """The object of a node, which simulated kubelets keep ready. With `group`, the node admits only the group's pods."""
     capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
     labels = {"kubernetes.io/hostname": name, _ZONE: zone, "type": "kwok"}
-    taints = [] if group is None else [dedicated_to(group)]
+    taints = [] if group is None else [{"key": "dedicated", "value": group, "effect": "NoSchedule"}]
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -66,10 +66,6 @@ def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: 
         "spec": {"taints": taints},
         "status": {"capacity": capacity, "allocatable": capacity},
     }
-
-
-def dedicated_to(group: str) -> dict[str, str]:
-    return {"key": "dedicated", "value": group, "effect": "NoSchedule"}
 
 
 def pod(name: str, cpu: str, memory: str, *, group: str | None = None, zone: str | None = None) -> dict[str, Any]:
@@ -135,32 +131,25 @@ async def preempt_beside_a_machine(send: Send) -> None:
     again and again. kube-scheduler counts requests, so it finds room there and preempts nobody; Slackwater counts what the
     machine uses, shuts the pod's gate, deletes pods, and nominates the node when they have ended."""
     await send("POST", "/api/v1/nodes", node(MACHINE_NODE, "a", cpu="8", memory="32Gi", group=MACHINE_NODE))
-    await create(send, [_grown_machine()])
+    machine = _important(pod("vm-0", "1", "4Gi", group=MACHINE_NODE))  # uses 5 CPUs and requests 1
+    slots = {"min": 1, "max": 20, "use": 20}
+    use = {"cpus": {"min": "250m", "max": "5", "use": "5"}, "memorySlots": slots, "memorySlotSize": "1Gi"}
+    machine["metadata"]["annotations"] = {NEON_VM_RESOURCES: json.dumps(use)}
+    machine["spec"]["nodeName"] = MACHINE_NODE
+    await create(send, [machine])
     spot = [f"spot-{number}" for number in range(_N_SPOT)]
     for number in itertools.count():
-        await create(send, [_spot_pod(name) for name in spot if await send("GET", f"{_PODS}/{name}", None) is None])
+        gone = [name for name in spot if await send("GET", f"{_PODS}/{name}", None) is None]
+        pods = [pod(name, "1", "2Gi", group=MACHINE_NODE) for name in gone]
+        for each in pods:
+            each["metadata"]["finalizers"] = [_SLOW_END]
+            each["spec"]["nodeName"] = MACHINE_NODE
+        await create(send, pods)
         await anyio.sleep(_URGENT_SECONDS)
         await create(send, [_important(pod(f"express-{number}", "2", "2Gi", group=MACHINE_NODE))])
         await _end_slowly(send, spot)
         await anyio.sleep(_URGENT_SECONDS)
         await delete(send, [f"express-{number}"])
-
-
-def _grown_machine() -> dict[str, Any]:
-    """The runner Pod of a virtual machine that uses 5 CPUs and requests 1, on its node. It is important, so it stays."""
-    found = _important(pod("vm-0", "1", "4Gi", group=MACHINE_NODE))
-    slots = {"min": 1, "max": 20, "use": 20}
-    use = {"cpus": {"min": "250m", "max": "5", "use": "5"}, "memorySlots": slots, "memorySlotSize": "1Gi"}
-    found["metadata"]["annotations"] = {NEON_VM_RESOURCES: json.dumps(use)}
-    found["spec"]["nodeName"] = MACHINE_NODE
-    return found
-
-
-def _spot_pod(name: str) -> dict[str, Any]:
-    found = pod(name, "1", "2Gi", group=MACHINE_NODE)
-    found["metadata"]["finalizers"] = [_SLOW_END]
-    found["spec"]["nodeName"] = MACHINE_NODE
-    return found
 
 
 async def _end_slowly(send: Send, names: Iterable[str]) -> None:
@@ -194,7 +183,13 @@ async def bursts(send: Send) -> None:
 async def drain_with_a_budget(send: Send) -> None:
     """Shows a drain that has to wait for a budget. The store's nodes are less than half full, so one is drained. At that moment
     this story deletes a store pod of another node, and the budget forbids evictions until that pod is recreated."""
-    await send("POST", _BUDGETS, _store_budget())
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": STORE, "namespace": NAMESPACE},
+        "spec": {"minAvailable": _N_STORE - 1, "selector": {"matchLabels": {"app": STORE}}},
+    }
+    await send("POST", _BUDGETS, budget)
     nodes = [f"{STORE}-node-{number}" for number in range(_N_STORE)]
     for number, name in enumerate(nodes):
         await _add_store_node(send, name, number)
@@ -205,7 +200,10 @@ async def drain_with_a_budget(send: Send) -> None:
         await delete(send, [failed])
         await anyio.sleep(_MISSING_SECONDS)
         await create(send, [_store_pod(failed)])
-        await _recreate_once_gone(send, here[drained])
+        for name in here[drained]:
+            while await send("GET", f"{_PODS}/{name}", None) is not None:  # noqa: ASYNC110  # only the API server knows
+                await anyio.sleep(_LOOK_SECONDS)
+            await create(send, [_store_pod(name)])
         nodes.remove(drained)
         await anyio.sleep(_BETWEEN_DRAINS_SECONDS)
         nodes.append(f"{STORE}-node-{added}")
@@ -228,15 +226,6 @@ def _store_pod(name: str, *, on: str | None = None) -> dict[str, Any]:
     return found
 
 
-def _store_budget() -> dict[str, Any]:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": STORE, "namespace": NAMESPACE},
-        "spec": {"minAvailable": _N_STORE - 1, "selector": {"matchLabels": {"app": STORE}}},
-    }
-
-
 async def _tainted(send: Send, names: Iterable[str]) -> str:
     """Waits until one of these nodes has the taint of a drain, and returns its name."""
     while True:
@@ -256,10 +245,3 @@ async def _store_pods_by_node(send: Send) -> dict[str, list[str]]:
         if here is not None and here["spec"].get("nodeName"):
             found.setdefault(here["spec"]["nodeName"], []).append(name)
     return found
-
-
-async def _recreate_once_gone(send: Send, names: Iterable[str]) -> None:
-    for name in names:
-        while await send("GET", f"{_PODS}/{name}", None) is not None:  # noqa: ASYNC110  # only the API server knows
-            await anyio.sleep(_LOOK_SECONDS)
-        await create(send, [_store_pod(name)])

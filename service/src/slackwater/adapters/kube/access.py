@@ -170,23 +170,20 @@ def _check_kubeconfig(source: Source) -> None:
 
 def _endpoint(source: Source, configuration: "Configuration") -> Endpoint:
     url = (configuration.host or "").rstrip("/")
+    context = None
     try:
-        context = _ssl_context(configuration) if url.startswith("https:") else None
+        if url.startswith("https:"):
+            context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+            if configuration.cert_file:
+                context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+            if not configuration.verify_ssl:
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
     except (OSError, ssl.SSLError) as error:
         raise KubeConfigError(f"{source}: its certificates cannot be used: {_reason(error)}") from error
     return Endpoint(
         url=url, ssl_context=context, server_name=configuration.tls_server_name, proxy=_proxy(url, configuration.proxy)
     )
-
-
-def _ssl_context(configuration: "Configuration") -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
-    if not configuration.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _proxy(url: str, configured: str | None) -> str | None:

@@ -325,20 +325,12 @@ def outcome_of(answer: Response) -> Outcome:
 
     A 5xx status other than 503 is "unknown": some are time-outs of etcd, after which the write may have happened.
     """
-    verdict = _verdict(answer.status)
-    if verdict == "done":
+    if 200 <= answer.status < 300:
         return Outcome("done", answer.status)
+    verdict: Verdict = "again" if answer.status in _LATER else "unknown" if answer.status >= 500 else "refused"
     error = _refusal(answer)
     wait_seconds = _RETRY_AFTER_SECONDS if error.after_seconds is None and answer.status == _TOO_MANY else error.after_seconds
     return Outcome(verdict, answer.status, _words(error), (wait_seconds or 0.0) if verdict == "again" else 0.0)
-
-
-def _verdict(status: int) -> Verdict:
-    if 200 <= status < 300:
-        return "done"
-    if status in _LATER:
-        return "again"
-    return "unknown" if status >= 500 else "refused"
 
 
 def words_of(answer: Response) -> str:

@@ -225,11 +225,6 @@ def decode_priorities(raw: bytes | msgspec.Raw) -> Priorities:
         document = yaml_tree(data[_RANKING])
     except YamlProblem as err:
         raise BadPriorities(f"ConfigMap {PRIORITIES_CONFIG_MAP}: {_RANKING} is no YAML: {err}") from err
-    return read_priorities(_by_number(document))
-
-
-def _by_number(document: object) -> object:
-    """Converts the document's keys, the priorities, to integers. Keys that are not whole numbers stay as they are."""
-    if not isinstance(document, dict):
-        return document
-    return {key if (number := whole_number(key)) is None else number: value for key, value in document.items()}
+    if isinstance(document, dict):  # keys that are not whole numbers stay as they are
+        document = {key if (number := whole_number(key)) is None else number: value for key, value in document.items()}
+    return read_priorities(document)

@@ -11,7 +11,6 @@ from slackwater.model.devices import (
     AllocatedDevice,
     ClaimSpec,
     Device,
-    DeviceAsk,
     DeviceClass,
     DeviceRequest,
     ResourceClaim,
@@ -61,11 +60,7 @@ def stored_spec(found: ClaimSpec, kubernetes: KubernetesVersion) -> ClaimSpec:
 
 
 def _request(request: DeviceRequest) -> DeviceRequest:
-    return replace(request, asks=tuple(_without_amounts(ask) for ask in request.asks))
-
-
-def _without_amounts(ask: DeviceAsk) -> DeviceAsk:
-    return replace(ask, consumes=())
+    return replace(request, asks=tuple(replace(ask, consumes=()) for ask in request.asks))
 
 
 def stored_claim(found: ResourceClaim, kubernetes: KubernetesVersion) -> ResourceClaim:

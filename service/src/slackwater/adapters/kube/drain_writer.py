@@ -18,7 +18,7 @@ from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, Send
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
 from slackwater.model.events import EvictionEnded, PodGone
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import CORDONED
 
@@ -67,7 +67,7 @@ class DrainWriter:
         """Carries out one effect, in one attempt. Raises `KubeError`."""
         if isinstance(effect, Evict):
             return await self._evict(effect, deadline)
-        path = _node_path(effect.name)
+        path = f"/api/v1/nodes/{quote(effect.name, safe='')}"
         answer = await self._send("GET", path, None, deadline)
         outcome = outcome_of(answer)
         if outcome.verdict != "done":
@@ -147,7 +147,3 @@ def _by_budget(answer: Response) -> bool:
     except msgspec.DecodeError:
         return False
     return details is not None and any(cause.reason == _BUDGET_CAUSE for cause in details.causes or ())
-
-
-def _node_path(name: NodeName) -> str:
-    return f"/api/v1/nodes/{quote(name, safe='')}"

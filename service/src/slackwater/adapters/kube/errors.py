@@ -84,20 +84,14 @@ class StatusError(KubeError):
 
 def refused(what: str, code: int, body: bytes, headers: Mapping[str, str]) -> StatusError:
     """The error for an answer that is no success, with the details of its Status body if it has one."""
-    status = read_status(body)
+    status, wait = read_status(body), headers.get("Retry-After", "")
     return StatusError(
         what,
         code=code,
         reason=status.reason or "no reason given",
         message=shortened(status.message or body.decode(errors="replace")),
-        after_seconds=_asked_wait(headers.get("Retry-After", "")),
+        after_seconds=min(float(wait), LONGEST_WAIT_SECONDS) if wait.isdecimal() and wait.isascii() else None,
     )
-
-
-def _asked_wait(retry_after: str) -> float | None:
-    if not (retry_after.isdecimal() and retry_after.isascii()):
-        return None
-    return min(float(retry_after), LONGEST_WAIT_SECONDS)
 
 
 def read_status(body: bytes) -> StatusWire:

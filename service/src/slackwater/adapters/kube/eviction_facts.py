@@ -34,7 +34,8 @@ class EvictionFactsReader:
     _kept: WeakValueDictionary[tuple[object, ...], EvictionFacts] = field(default_factory=WeakValueDictionary)
 
     def read(self, wire: PodWire) -> EvictionFacts:
-        meta, local = wire.metadata, _local_volumes(wire)
+        meta = wire.metadata
+        local = tuple(volume.name for volume in wire.spec.volumes or () if volume.is_local())
         if meta.annotations is None and not meta.owner_references and not local:
             return NO_EVICTION_FACTS
         owner, texts = _owner_texts(meta) or (), _texts(meta.annotations)
@@ -112,10 +113,6 @@ def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
         annotations.slack,
         annotations.do_not_disrupt,
     )
-
-
-def _local_volumes(wire: PodWire) -> tuple[str, ...]:
-    return tuple(volume.name for volume in wire.spec.volumes or () if volume.is_local())
 
 
 def _eviction_facts(meta: MetaWire, local: tuple[str, ...]) -> EvictionFacts:

@@ -16,7 +16,6 @@ import msgspec
 from slackwater.adapters.kube.pod_requests import NOTHING_ASKED, Ask, is_extended, read_requests
 from slackwater.adapters.kube.structs import (
     AffinityWire,
-    ContainerWire,
     NodeSelectorTermWire,
     PodAffinityWire,
     PodTermWire,
@@ -264,7 +263,8 @@ def _features(wire: PodWire) -> tuple[str, ...]:
     (k8s.io/component-helpers/nodedeclaredfeatures)."""
     spec = wire.spec
     found = []
-    if _restarts_all((*(spec.containers or ()), *(spec.init_containers or ()))):
+    containers = (*(spec.containers or ()), *(spec.init_containers or ()))
+    if any(rule.action == _RESTART_ALL for container in containers for rule in container.restart_policy_rules or ()):
         found.append("RestartAllContainersOnContainerExits")
     if spec.host_network and spec.host_users is False:
         found.append(HOST_USERS)
@@ -303,10 +303,6 @@ def _container_devices(wire: PodWire) -> Iterable[ContainerDevices]:
             if is_extended(name) and nanos and nanos % _NANO == 0:
                 ends = number < len(inits) and container.restart_policy != "Always"
                 yield ContainerDevices(container=number, ends=ends, resource=name, amount=nanos // _NANO, place=place[name])
-
-
-def _restarts_all(containers: Iterable[ContainerWire]) -> bool:
-    return any(rule.action == _RESTART_ALL for container in containers for rule in container.restart_policy_rules or ())
 
 
 def _volumes(wire: PodWire) -> tuple[tuple[ClaimMount, ...], tuple[DiskMount, ...], tuple[InlineDisk, ...]]:

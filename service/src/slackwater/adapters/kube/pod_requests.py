@@ -188,7 +188,8 @@ class Ask:
         level_status = status if resized else _NO_STATUS
         #: The pod's request is the largest of these.
         self._views: Sequence[_Containers]
-        if by_sums and placed and (_reports(status) or (infeasible and not held)):
+        reports = status.container_statuses or status.init_container_statuses or status.resources is not None
+        if by_sums and placed and (reports or (infeasible and not held)):
             resizes = kubernetes.follows(Rule.POD_LEVEL_RESIZE)
             self._views = _sums(spec, status, resized=resizes, infeasible=infeasible, held=held)
         else:
@@ -289,7 +290,7 @@ def missing_request(spec: PodSpecWire, kubernetes: KubernetesVersion = DEFAULT_V
     its containers.
     """
     whole_pod = _requests(spec.resources) if kubernetes.follows(Rule.POD_LEVEL_RESOURCES) else NOTHING_ASKED
-    for container in _long_running(spec):
+    for container in (*(spec.containers or ()), *filter(_is_sidecar, spec.init_containers or ())):
         asked = _requests(container.resources)
         if asked.cpu is None and whole_pod.cpu is None:
             return f"{container.name}: {RESOURCES[CPU]}"
@@ -298,23 +299,19 @@ def missing_request(spec: PodSpecWire, kubernetes: KubernetesVersion = DEFAULT_V
     return None
 
 
-def _long_running(spec: PodSpecWire) -> list[ContainerWire]:
-    apps = spec.containers or []
-    return [*apps, *filter(_is_sidecar, spec.init_containers)] if spec.init_containers else apps
-
-
 def _is_sidecar(container: ContainerWire) -> bool:
     return container.restart_policy == "Always"
 
 
 def _by_largest(spec: PodSpecWire, statuses: _Statuses, *, infeasible: bool) -> _Containers:
-    """The containers, each with the largest amounts that it may have during a resize: the rule before Kubernetes 1.37."""
-    inits = [(_init(c, statuses, infeasible=infeasible), _is_sidecar(c)) for c in spec.init_containers or ()]
+    """The containers, each with the largest amounts that it may have during a resize: the rule before Kubernetes 1.37.
+
+    An init container that is no sidecar cannot be resized, so its status is not read."""
+    inits = [
+        (_effective(c, statuses, infeasible=infeasible), True) if _is_sidecar(c) else (_requests(c.resources), False)
+        for c in spec.init_containers or ()
+    ]
     return _Containers([_effective(c, statuses, infeasible=infeasible) for c in spec.containers or ()], inits)
-
-
-def _reports(status: PodStatusWire) -> bool:
-    return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
 
 def _sums(spec: PodSpecWire, status: PodStatusWire, *, resized: bool, infeasible: bool, held: bool) -> Sequence[_Containers]:
@@ -357,13 +354,6 @@ def _of_all(spec: PodSpecWire, amounts: Callable[[ContainerWire], ResourceListAm
 
 def _is_null(raw: AmountsRaw) -> bool:
     return bytes(raw) == _NULL
-
-
-def _init(container: ContainerWire, statuses: _Statuses, *, infeasible: bool) -> ResourceListAmounts:
-    """The amounts of an init container. One that is no sidecar cannot be resized, so its status is not read."""
-    if _is_sidecar(container):
-        return _effective(container, statuses, infeasible=infeasible)
-    return _requests(container.resources)
 
 
 def _effective(container: ContainerWire, statuses: _Statuses, *, infeasible: bool) -> ResourceListAmounts:

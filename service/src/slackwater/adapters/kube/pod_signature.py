@@ -16,7 +16,6 @@ from slackwater.adapters.kube.structs import (
     PodSpecWire,
     PodWire,
     ResourcesWire,
-    VolumeWire,
 )
 
 _NOTHING: Final = b"null"
@@ -30,7 +29,7 @@ def plain_signature(wire: PodWire) -> tuple[object, ...] | None:
         spec.resources is not None
         or spec.resource_claims
         or (spec.host_network and spec.host_users is False)
-        or not _volumes_are_plain(spec.volumes)
+        or (spec.volumes and not all(volume.is_plain() for volume in spec.volumes))
         or _reads_labels(affinity)
         or _reads_labels(spread)
     ):
@@ -69,11 +68,6 @@ def _containers(containers: Iterable[ContainerWire]) -> tuple[object, ...] | Non
                 return None
         found += (container.name, container.image, _requests(container.resources) or _NOTHING, container.restart_policy)
     return tuple(found)
-
-
-def _volumes_are_plain(volumes: Iterable[VolumeWire] | None) -> bool:
-    """True if no volume matters for scheduling: the pod has only Secrets, projections, scratch space and the like."""
-    return volumes is None or all(volume.is_plain() for volume in volumes)
 
 
 def _reported(wire: PodWire) -> tuple[object, ...] | None:

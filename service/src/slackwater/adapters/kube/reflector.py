@@ -226,7 +226,9 @@ class Reflector(Generic[K]):
             try:
                 page = await self._page(token)
             except KubeError as error:
-                if token and _is_void(error):
+                status = error.code if isinstance(error, StatusError) else 0
+                if token and 400 <= status < 500 and status != HTTPStatus.TOO_MANY_REQUESTS:
+                    # The server refuses to continue at this token (usually with 410): the list has to begin again.
                     raise
                 pause = self._broke(error)
                 if self._resource.may_be_absent and cause_of(error) == "absent":
@@ -349,11 +351,6 @@ class Reflector(Generic[K]):
         log = _log.warning if first else _log.debug
         log("feed broke off", resource=self._resource.name, cause=cause, error=str(error), again_in_seconds=round(pause, 3))
         return pause
-
-
-def _is_void(error: KubeError) -> bool:
-    """True if the server refuses to continue a list at this token (usually with 410), so that the list has to begin again."""
-    return isinstance(error, StatusError) and 400 <= error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:

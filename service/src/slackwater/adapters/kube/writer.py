@@ -61,7 +61,14 @@ class PreemptionWriter:
     async def delete_victim(self, effect: DeleteVictim, deadline: float) -> Outcome:
         """Marks a victim with the condition DisruptionTarget, then deletes it. Raises `KubeError`."""
         path = object_path(PODS_PATH, effect.key)
-        patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [self._condition(effect)]}}
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{VICTIM_MESSAGE}{effect.preemptor}",
+            "lastTransitionTime": self._now(),
+        }
+        patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [condition]}}
         answer = await self._send("PATCH", f"{path}/status", patch, deadline, content_type=STRATEGIC_PATCH)
         outcome = await self._deletion_outcome(effect, answer, deadline)
         if outcome.verdict != "done" or outcome.event is not None:
@@ -69,15 +76,6 @@ class PreemptionWriter:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
         answer = await self._send("DELETE", path, body, deadline)
         return await self._deletion_outcome(effect, answer, deadline)
-
-    def _condition(self, effect: DeleteVictim) -> dict[str, str]:
-        return {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{VICTIM_MESSAGE}{effect.preemptor}",
-            "lastTransitionTime": self._now(),
-        }
 
     async def _deletion_outcome(self, effect: DeleteVictim, answer: Response, deadline: float) -> Outcome:
         outcome = outcome_of(answer)
@@ -113,7 +111,9 @@ class PodWriter:
             case Bind():
                 return await self._bind(effect, deadline)
             case OpenGate():
-                return await self._open_gate(effect, deadline)
+                meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
+                opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
+                return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
             case Activate() | Nominate() | WritePreempting():
@@ -130,11 +130,6 @@ class PodWriter:
             case WritePreempting():
                 noted = {PREEMPTING: effect.text}
                 return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": noted}}, deadline)
-
-    async def _open_gate(self, effect: OpenGate, deadline: float) -> Outcome:
-        meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
-        opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
-        return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
 
     async def _bind(self, effect: Bind, deadline: float) -> Outcome:
         body = {

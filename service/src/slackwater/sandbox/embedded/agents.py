@@ -84,7 +84,10 @@ class Agents:
                     scopes.pop(pod).cancel()
                     del self.living[pod]
                 for pod in sorted(running.keys() - scopes.keys()):
-                    agent = self.living[pod] = self._an_agent(running[pod])
+                    meta, slots = running[pod]["metadata"], running[pod]["spec"]["guest"]["memorySlots"]
+                    version = _VERSIONS[next(self._numbers) % len(_VERSIONS)]
+                    agent = Agent(meta["namespace"], meta["name"], pod, version, slots["use"], slots["min"], slots["max"])
+                    self.living[pod] = agent
                     scopes[pod] = anyio.CancelScope()
                     group.start_soon(self._live, agent, scopes[pod])
                 woken = self.api.store.next_change(MACHINES)
@@ -93,13 +96,6 @@ class Agents:
     def _running(self) -> list[Json]:
         bodies = [stored.body for stored in self.api.store.all(MACHINES)]
         return [body for body in bodies if (body.get("status") or {}).get("phase") in _ALIVE and body["status"].get("podName")]
-
-    def _an_agent(self, machine: Json) -> Agent:
-        meta, slots = machine["metadata"], machine["spec"]["guest"]["memorySlots"]
-        version = _VERSIONS[next(self._numbers) % len(_VERSIONS)]
-        return Agent(
-            meta["namespace"], meta["name"], machine["status"]["podName"], version, slots["use"], slots["min"], slots["max"]
-        )
 
     async def _live(self, agent: Agent, scope: anyio.CancelScope) -> None:
         with scope:

@@ -45,7 +45,12 @@ def patched(before: Json, body: bytes, content_type: str, *, custom: bool) -> Js
         case "application/strategic-merge-patch+json" if not custom:
             return _object(_strategic(copy, patch))
         case "application/json-patch+json":
-            return _object(_apply_operations(copy, patch))
+            if not isinstance(patch, list):
+                raise bad_request("a JSON Patch is a list of operations")
+            for operation in patch:
+                steps = [step.replace("~1", "/").replace("~0", "~") for step in str(operation["path"]).split("/")[1:]]
+                _apply_operation(copy, operation, steps)
+            return _object(copy)
         case _:
             pass
     raise Fault(
@@ -105,15 +110,6 @@ def _merged_list(target: list[Any], patch: list[Any], key: str) -> list[Any]:
         else:
             merged[at] = _strategic(merged[at], item)
     return merged
-
-
-def _apply_operations(target: Any, operations: Any) -> Any:
-    if not isinstance(operations, list):
-        raise bad_request("a JSON Patch is a list of operations")
-    for operation in operations:
-        steps = [step.replace("~1", "/").replace("~0", "~") for step in str(operation["path"]).split("/")[1:]]
-        _apply_operation(target, operation, steps)
-    return target
 
 
 def _apply_operation(target: Any, operation: Json, steps: list[str]) -> None:
@@ -184,28 +180,18 @@ def _only_subresource(target: Target, before: Json, after: Json) -> Json:
     if not target.kind.halves:
         return after
     if target.subresource == "status":
-        kept = _meta_of_status(target, before, after)
+        # Only those of nodes and pods may change by this path.
+        kept = dict((after if target.kind in {NODES, PODS} else before)["metadata"])
         return {**before, "metadata": kept, **({"status": after["status"]} if "status" in after else {})}
     if target.subresource == "resize":
         spec = _resized(target, before["spec"], after["spec"])
-        if spec != before["spec"] and not _names_resources(before):
+        statuses = before["status"].get("containerStatuses") or ()
+        # Only if the kubelet reports the containers' resources can they be resized.
+        if spec != before["spec"] and not (statuses and all("resources" in status for status in statuses)):
             why = "Pod running on node without support for resize"
             raise Fault(403, "Forbidden", f'pods "{target.name}" is forbidden: {why}')
         return {**before, "metadata": dict(before["metadata"]), "spec": spec}
     return {**after, **({"status": before["status"]} if "status" in before else {})}
-
-
-def _meta_of_status(target: Target, before: Json, after: Json) -> Json:
-    """The metadata after an update by path `/status`, which may change labels and annotations only of nodes and pods."""
-    if target.kind in {NODES, PODS}:
-        return dict(after["metadata"])
-    return dict(before["metadata"])
-
-
-def _names_resources(pod: Json) -> bool:
-    """Does the pod's kubelet report the containers' resources? Only then can they be resized."""
-    statuses = pod["status"].get("containerStatuses") or ()
-    return bool(statuses) and all("resources" in status for status in statuses)
 
 
 def _resized(target: Target, before: Json, after: Json) -> Json:

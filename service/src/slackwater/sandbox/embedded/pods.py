@@ -44,19 +44,18 @@ class PodActions:
         """Evicts the pod, if its disruption budget allows that. Raises `Fault` (404, 409, 429, 500)."""
         pod = self._store.get(PODS, key)
         options = eviction.get("deleteOptions") or {}
-        if not _disrupts_nothing(pod.body):
+        phase = pod.body["status"].get("phase")
+        if phase not in {"Succeeded", "Failed", "Pending"} and "deletionTimestamp" not in pod.body["metadata"]:
             self._spend(pod.body)
         check_preconditions("pods", key[1], options.get("preconditions") or {}, pod.body["metadata"])
-        self._report_eviction(key, pod.body)
-        self.delete(key, options)
-
-    def _report_eviction(self, key: Key, pod: Json) -> None:
-        others = [c for c in pod["status"].get("conditions") or () if c["type"] != "DisruptionTarget"]
+        conditions = pod.body["status"].get("conditions") or ()
+        others = [c for c in conditions if c["type"] != "DisruptionTarget"]
         said = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
-        reasons = [c.get("reason") for c in pod["status"].get("conditions") or () if c["type"] == "DisruptionTarget"]
-        if reasons != [said["reason"]]:
+        if [c.get("reason") for c in conditions if c["type"] == "DisruptionTarget"] != [said["reason"]]:
             said["message"], said["lastTransitionTime"] = "Eviction API: evicting", rfc3339(self._wall())
-            self._store.put(PODS, key, {**pod, "status": {**pod["status"], "conditions": [*others, said]}})
+            status = {**pod.body["status"], "conditions": [*others, said]}
+            self._store.put(PODS, key, {**pod.body, "status": status})
+        self.delete(key, options)
 
     def _spend(self, pod: Json) -> None:
         """Uses up one disruption of the budget that selects the pod, if there is one. Raises `Fault` if the budget has none
@@ -114,11 +113,6 @@ class PodActions:
             return 0
         grace: Any = pod["spec"]["terminationGracePeriodSeconds"] if asked is None else asked
         return int(grace)
-
-
-def _disrupts_nothing(pod: Json) -> bool:
-    """Does the eviction need no budget, because the pod has ended, is pending or is being deleted?"""
-    return pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 
 
 def _too_many(text: str, seconds: int | None) -> Fault:

@@ -220,7 +220,7 @@ class Scheduler:
 
     def _bind(self, pod: PodObservation, node: str) -> None:
         assert self._group is not None
-        self._assumed[pod.uid] = _on_node(pod, node)
+        self._assumed[pod.uid] = replace(pod, node=node)
         self._timers.after(_ASSUMED_SECONDS, lambda: self._forget(pod))
         self._group.start_soon(self._binding, pod, node)
 
@@ -243,10 +243,11 @@ class Scheduler:
         arrived = anyio.Event()
 
         def arrive() -> None:
-            try:
-                self._send_binding(pod, node)
-            except ExtenderError as error:
-                errors.append(error)
+            path = f"/api/v1/namespaces/{pod.key[0]}/pods/{pod.key[1]}/binding"
+            binding = {"metadata": {"name": pod.key[1], "uid": pod.uid}, "target": {"kind": "Node", "name": node}}
+            answer = self._api.request("POST", path, body=msgspec.json.encode(binding))
+            if answer.status != _CREATED:
+                errors.append(ExtenderError(f"bind: {answer.status}"))
             arrived.set()
 
         delay = self._bind_delay()
@@ -257,14 +258,6 @@ class Scheduler:
             await arrived.wait()
         if errors:
             raise errors[0]
-
-    def _send_binding(self, pod: PodObservation, node: str) -> None:
-        """Sends the Binding to the API server. Raises `ExtenderError` if the API server refuses."""
-        path = f"/api/v1/namespaces/{pod.key[0]}/pods/{pod.key[1]}/binding"
-        binding = {"metadata": {"name": pod.key[1], "uid": pod.uid}, "target": {"kind": "Node", "name": node}}
-        answer = self._api.request("POST", path, body=msgspec.json.encode(binding))
-        if answer.status != _CREATED:
-            raise ExtenderError(f"bind: {answer.status}")
 
     def _forget(self, pod: PodObservation) -> None:
         self._assumed.pop(pod.uid, None)
@@ -353,10 +346,6 @@ class Scheduler:
     def _send(self, method: str, path: str, body: Any, content_type: str = MERGE) -> None:
         """Sends a write, and ignores errors, such as those about a pod that no longer exists or was replaced."""
         self._api.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
-
-
-def _on_node(pod: PodObservation, node: str) -> PodObservation:
-    return replace(pod, node=node)
 
 
 def _matters_to_scheduling(change: Change) -> bool:

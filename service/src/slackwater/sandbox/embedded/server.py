@@ -16,7 +16,7 @@ import msgspec
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.sandbox.embedded.admission import Admission, rfc3339
 from slackwater.sandbox.embedded.faults import Answer, Fault, Json, bad_request, exists, no_such_path
-from slackwater.sandbox.embedded.kinds import PODS, Match, ResourceKind, Target, matching, target_of
+from slackwater.sandbox.embedded.kinds import PODS, Match, Target, matching, target_of
 from slackwater.sandbox.embedded.patches import patched, updated
 from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
 from slackwater.sandbox.embedded.store import Change, Store, StoredObject
@@ -145,14 +145,12 @@ class ApiServer:
             with anyio.move_on_after(min(max(left, 0.0), _BOOKMARK_SECONDS)) as scope:
                 await woken.wait()
             if scope.cancelled_caught and bookmarks:
-                yield [self._bookmark(target.kind, since)]
+                # It says that the watch has received all changes up to this version.
+                meta = {"resourceVersion": str(since), "creationTimestamp": None}
+                head = {"kind": target.kind.kind, "apiVersion": target.kind.api_version, "metadata": meta}
+                yield [_line("BOOKMARK", msgspec.json.encode(head))]
             if anyio.current_time() >= ends_at:
                 return
-
-    def _bookmark(self, kind: ResourceKind, revision: int) -> bytes:
-        """The line of a bookmark, which says that the watch has received all changes up to `revision`."""
-        meta = {"resourceVersion": str(revision), "creationTimestamp": None}
-        return _line("BOOKMARK", msgspec.json.encode({"kind": kind.kind, "apiVersion": kind.api_version, "metadata": meta}))
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 

@@ -217,7 +217,11 @@ class ClusterApiProvider:
         to_delete = [machine for machine in known if machine.metadata.deletion_timestamp is None]
         by = 0 if replace else inventory.still_to_lower(to_delete, held, group_state.replicas)
         to = group_state.replicas - by
-        self._check_deletion(group_state, held, to_delete, by)
+        if by and to < group_state.limits.min_size:
+            wanted = f"want at least {group_state.limits.min_size}"
+            raise ProviderError("limit", group_state.group, f"{to} nodes would be left, {wanted}")
+        if to_delete and held.rolling:
+            raise ProviderError("other", group_state.group, _ROLLING)
         if by and not await self._scaled_without(group_state, to_delete, marks, to=to):
             return None
         if len(held.alive) - to < len(to_delete):  # Cluster API's controller would delete only some of them
@@ -225,14 +229,6 @@ class ClusterApiProvider:
                 group_state.group, to_delete, lambda machine: self._writes.delete(group_state.group, machine), width=_WIDTH
             )
         return True
-
-    def _check_deletion(self, group_state: _GroupState, held: Holdings, to_delete: Sequence[MachineWire], by: int) -> None:
-        left = group_state.replicas - by
-        if by and left < group_state.limits.min_size:
-            wanted = f"want at least {group_state.limits.min_size}"
-            raise ProviderError("limit", group_state.group, f"{left} nodes would be left, {wanted}")
-        if to_delete and held.rolling:
-            raise ProviderError("other", group_state.group, _ROLLING)
 
     async def _scale_to_zero(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> Literal[True] | None:
         """Scales a MachinePool without Machines to 0. Such a pool cannot delete a chosen part of its instances."""

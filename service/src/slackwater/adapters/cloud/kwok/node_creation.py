@@ -96,21 +96,24 @@ class Arrivals:
 
     async def _arrive(self, group: KwokGroup, machines: Machines, members: Members) -> _Pass:
         done = _Pass()
-        numbers = self._in_stock(group, machines, members)
+        numbers = sorted(machines.asked_at)
+        if (stock := group.simulated_failures.stock) is not None:
+            coming = [number for number in numbers if group.node_name(number) not in members.there]
+            out_of_stock = frozenset(coming[max(stock - len(members.there), 0) :])
+            numbers = [number for number in numbers if number not in out_of_stock]
+
+        async def remove_from_record() -> Literal[True] | None:
+            page = await self._record.read()
+            machines = page.of(group.name)
+            removed = machines.asked_at.keys() & done.up
+            return await self._record.write(page, group.name, machines.without(removed)) if removed else True
+
         try:
             await each(group.name, numbers, lambda number: self._step(group, number, machines, members, done), width=_WIDTH)
         finally:
             if done.up:
-                await self._remove_from_record(group.name, done.up)
+                await repeated(remove_from_record)
         return done
-
-    def _in_stock(self, group: KwokGroup, machines: Machines, members: Members) -> list[int]:
-        numbers = sorted(machines.asked_at)
-        if group.simulated_failures.stock is None:
-            return numbers
-        coming = [number for number in numbers if group.node_name(number) not in members.there]
-        in_stock = frozenset(coming[: max(group.simulated_failures.stock - len(members.there), 0)])
-        return [number for number in numbers if number in in_stock or group.node_name(number) in members.there]
 
     async def _step(self, group: KwokGroup, number: int, machines: Machines, members: Members, done: _Pass) -> None:
         name, asked_at = group.node_name(number), machines.asked_at[number]
@@ -137,14 +140,3 @@ class Arrivals:
             await nodes.create(self._api, group, name, booted=boots)
         elif boots and not member.booted:
             await nodes.boot(self._api, group.name, member)
-
-    async def _remove_from_record(self, group: GroupName, up: set[int]) -> None:
-        """Removes the machines from the record; repeats after conflicts with other writers."""
-
-        async def attempt() -> Literal[True] | None:
-            page = await self._record.read()
-            machines = page.of(group)
-            removed = machines.asked_at.keys() & up
-            return await self._record.write(page, group, machines.without(removed)) if removed else True
-
-        await repeated(attempt)

@@ -111,7 +111,11 @@ class KwokProvider:
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._group_state(group)
         _check_seen(group_state, seen)
-        _check_growth(group_state.group, to)
+        known, quota = group_state.group, group_state.group.simulated_failures.quota
+        if to > known.max_size:
+            raise ProviderError("limit", known.name, f"got {to} nodes, want at most {known.max_size}")
+        if quota is not None and to > quota:
+            raise ProviderError("quota", known.name, f"got {to} nodes, the quota is {quota}")
         machines = _after_all(group_state).with_more(to - seen, self._now())
         return await self._record.write(group_state.page, group, machines)
 
@@ -241,10 +245,3 @@ def _all(members: Members) -> Iterator[Member]:
 def _check_seen(group_state: _GroupState, seen: int) -> None:
     if group_state.target != seen:
         raise ProviderError("conflict", group_state.group.name, f"the target is {group_state.target}, not {seen}")
-
-
-def _check_growth(group: KwokGroup, to: int) -> None:
-    if to > group.max_size:
-        raise ProviderError("limit", group.name, f"got {to} nodes, want at most {group.max_size}")
-    if group.simulated_failures.quota is not None and to > group.simulated_failures.quota:
-        raise ProviderError("quota", group.name, f"got {to} nodes, the quota is {group.simulated_failures.quota}")
