@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.adapters.cloud.externalgrpc.reading import template as external_template
-from slackwater.adapters.http import agent_messages, extender_messages
+from slackwater.adapters.http import agents, extender_messages
 from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_job, decode_replicas, decode_workload
 from slackwater.adapters.kube.config_maps import decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget, read_meta
@@ -197,8 +197,8 @@ def test_a_line_that_is_nested_without_end_ends_the_watch_and_not_the_service() 
 @tried
 @given(body=mangled_bytes(AGENT))
 def test_an_agents_request_is_read_or_refused_with_words(body: bytes) -> None:
-    error = refused(lambda: agent_messages.read_ask(body), agent_messages.InvalidBody)
-    assert error is None or (isinstance(error, agent_messages.InvalidBody) and str(error.text))
+    error = refused(lambda: agents.read_ask(body), agents.InvalidBody)
+    assert error is None or (isinstance(error, agents.InvalidBody) and str(error.text))
 
 
 @tried
@@ -260,7 +260,7 @@ def test_a_record_is_repeated_or_refused(record: bytes, tmp_path_factory: pytest
 def test_the_documents_themselves_are_read(record: bytes, tmp_path: Path) -> None:
     for kind, (decode, document) in DECODERS.items():
         assert decode(json.dumps(document).encode()) is not NotImplemented, kind
-    agent_messages.read_ask(json.dumps(AGENT).encode())
+    agents.read_ask(json.dumps(AGENT).encode())
     path = tmp_path / "whole.rec"
     path.write_bytes(record)
     replay = Replay(frames_of(str(path)))

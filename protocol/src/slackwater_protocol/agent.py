@@ -3,10 +3,11 @@
 An agent sends an `AgentRequest` by POST and gets a `PluginResponse`. Both are read as Go reads them: keys match in any case,
 unknown keys are ignored, null and a missing key stand for zero. They are written as the agents' own code writes them. In
 Python, CPU is integer milliCPU and memory integer bytes (v3.0: memory slots); on the wire both are Kubernetes quantities.
-Deliberately absent: speed (the service decodes requests by faster code, and a test checks that both agree), and rules that need
-state.
+`problem_of` makes the checks that need no state. Deliberately absent: speed (the service decodes requests by faster code, and a
+test checks that both agree), and rules that need state.
 """
 
+import json
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Self
 
@@ -24,8 +25,14 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from slackwater_protocol.agent_checks import problem_of
-from slackwater_protocol.gojson import first_value, whole_text
+from slackwater_protocol.agent_versions import (
+    NEWEST,
+    OLDEST,
+    ProtocolVersion,
+    has_extended_metrics,
+    is_answered,
+    version_name,
+)
 from slackwater_protocol.units import (
     LARGEST,
     Bytes,
@@ -46,6 +53,65 @@ LARGEST_CPU: Final = MilliCpu(2**32 - 1)
 LARGEST_FLOAT32: Final = 3.4028235677973366e38
 #: The pydantic error type for a quantity or a load that can be read but is out of range.
 OUT_OF_RANGE: Final = "out_of_range"
+
+
+#: CPU in milliCPU and memory, as in `Resources`.
+Pair = tuple[int, int]
+
+
+def problem_of(version: int, *, compute_unit: Pair | None, resources: Pair, extended: tuple[bool, bool] | None) -> str | None:
+    """The text with which a request is refused, whatever the scheduler's state; None if it is valid. Checks and texts are those
+    of Neon's scheduler, in its order. `compute_unit`: None if it is missing. `extended`: whether `loadAvg5M` and
+    `memoryUsageBytes` are present; None if `metrics` is null."""
+    if version == 0:
+        return f"Invalid protocol version {version_name(0)}"
+    if not is_answered(version):
+        wanted = f"Need {version_name(OLDEST)} to {version_name(NEWEST)}"
+        return f"Protocol version mismatch: {wanted} but got {version_name(version)}"
+    if compute_unit is None and version >= ProtocolVersion.V4_0:
+        compute_unit = (0, 0)
+    if compute_unit is not None and not all(compute_unit):
+        return _zero("computeUnit", compute_unit)
+    if extended in ((True, False), (False, True)):
+        return "presence of metrics.loadAvg5M must match presence of metrics.memoryUsageBytes"
+    if extended is not None and extended[0] != has_extended_metrics(version):
+        given = f"{'non-nil' if extended[0] else 'nil'} metrics.{{loadAvg5M,memoryUsageBytes}}"
+        return f"{given} not supported for protocol version {version_name(version)}"
+    return None if all(resources) else _zero("resources", resources)
+
+
+def _zero(what: str, pair: Pair) -> str:
+    return f"{what} fields must be non-zero: {'mem' if pair[0] else 'vCPUs'} must be non-zero"
+
+
+class NotJson(ValueError):
+    """The text does not begin with a JSON value."""
+
+
+def first_value(body: bytes) -> Any:
+    """Reads the first JSON value of `body`, whatever follows it, as Go's stream decoder does. Bytes that
+    are not UTF-8 become U+FFFD. The last of duplicate keys counts.
+
+    :raises NotJson: there is no value, or it is incomplete.
+    """
+    text = body.decode("utf-8", "replace").lstrip(" \t\r\n")
+    try:
+        value, _ = _decoder.raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise NotJson(str(error)) from error
+    return value
+
+
+def whole_text(text: str) -> str:
+    """Replaces each unpaired surrogate in `text` by U+FFFD. JSON can contain unpaired surrogates, UTF-8 cannot."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _refuse(constant: str) -> Any:
+    raise NotJson(f"{constant} is no JSON")
+
+
+_decoder: Final = json.JSONDecoder(parse_constant=_refuse)
 
 
 _WIRE_NAMES: Final = {

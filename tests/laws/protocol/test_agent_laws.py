@@ -8,21 +8,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from slackwater.adapters.http import agent_messages
-from slackwater.model.permits import PermitAnswer, PermitAsk
+from slackwater.adapters.http import agents
+from slackwater.model.ids import PodKey
+from slackwater.model.permits import Load, PermitAnswer, PermitAsk
 from slackwater_protocol.agent import (
     LARGEST_CPU,
     OUT_OF_RANGE,
     AgentRequest,
     Metrics,
     Migrate,
+    NotJson,
     PluginResponse,
     PodName,
     Resources,
     SlotResources,
 )
 from slackwater_protocol.agent_versions import ProtocolVersion, counts_slots
-from slackwater_protocol.gojson import NotJson
 from slackwater_protocol.units import LARGEST
 from tests.support.desk import amounts
 
@@ -69,13 +70,31 @@ def by_the_models(body: bytes) -> PermitAsk | str:
         return "bad JSON" if any(fault["type"] != OUT_OF_RANGE for fault in error.errors()) else "…"
     if (problem := request.problem()) is not None:
         return problem
-    return agent_messages._read_exactly(body)
+    unit, permitted, metrics = request.compute_unit, request.last_permit, request.metrics
+    return PermitAsk(
+        key=PodKey(request.pod.namespace, request.pod.name),
+        version=request.proto_version,
+        asked=amounts(request.resources.milli_cpu, request.resources.memory),
+        last_permit=None if permitted is None else amounts(permitted.milli_cpu, permitted.memory),
+        compute_unit=None if unit is None or unit == Resources() else amounts(unit.milli_cpu, unit.memory),
+        load=None if metrics is None else as_load(metrics),
+        slots=request.proto_version < ProtocolVersion.V4_0,
+    )
+
+
+def as_load(metrics: Metrics) -> Load:
+    load5, usage = metrics.load_avg_5m, metrics.memory_usage_bytes
+    return Load(
+        load1_micro=round(metrics.load_avg_1m * 1_000_000),
+        load5_micro=None if load5 is None else round(load5 * 1_000_000),
+        memory_usage_bytes=None if usage is None else round(usage),
+    )
 
 
 def by_the_service(body: bytes) -> PermitAsk | str:
     try:
-        return agent_messages.read_ask(body)
-    except agent_messages.InvalidBody as refused:
+        return agents.read_ask(body)
+    except agents.InvalidBody as refused:
         return "…" if ": got " in refused.text else refused.text
 
 
@@ -127,7 +146,7 @@ def test_the_services_answers_are_those_of_the_model(version: ProtocolVersion, c
     else:
         permit = Resources(milli_cpu=cpu, memory=slots << 30)
     want = PluginResponse(permit=permit, migrate=Migrate() if migrate else None)
-    body = agent_messages.written(answer, version)
+    body = agents.written(answer, slots=counts_slots(version))
     assert body == want.to_body()
     read = PluginResponse.model_validate_json(body)
     assert (read.permit.milli_cpu, read.permit.memory) == (permit.milli_cpu, permit.memory)

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from slackwater_protocol.agent import AgentRequest, Metrics, Migrate, PluginResponse, PodName, Resources, SlotResources
+from slackwater_protocol.agent import (
+    AgentRequest,
+    Metrics,
+    Migrate,
+    NotJson,
+    PluginResponse,
+    PodName,
+    Resources,
+    SlotResources,
+    first_value,
+)
 from slackwater_protocol.agent_versions import (
     NEWEST,
     OLDEST,
@@ -15,7 +25,6 @@ from slackwater_protocol.agent_versions import (
     is_answered,
     version_name,
 )
-from slackwater_protocol.gojson import NotJson, first_value
 
 V5_0 = (
     b'{"protoVersion":7,"pod":{"namespace":"default","name":"vm-a-xyz"},"computeUnit":{"vCPUs":"250m","mem":"1Gi"},'

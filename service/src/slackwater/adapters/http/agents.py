@@ -1,4 +1,4 @@
-"""The agents listener's application: authenticates and decodes autoscaler-agents' requests, and asks the permit service.
+"""The agents listener's application: authenticates a caller, decodes and checks its request, asks the permit service.
 
 `http_server` passes whole requests, and most are answered at once. Only a request that must wait gets a task and a deadline:
 for a token's review, for the write of a permit limit, or for room (`Prefer: wait=N`). Statuses, texts and the order of checks
@@ -6,22 +6,37 @@ are those of Neon's scheduler plugin 0.36: POST on any path, the first JSON valu
 and 403 if authentication is configured, 408, 503, and `Prefer: wait=N`. The permit service makes every decision on resources.
 """
 
+import re
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 import anyio
+import msgspec
 import structlog
+from pydantic import ValidationError
 
-from slackwater.adapters.http import agent_messages
-from slackwater.adapters.http.agent_messages import wait_seconds
 from slackwater.adapters.http.application import RETRY_SOON, TEXT, Answer, Headers, Request, RequestTerms
 from slackwater.controllers.permits.metrics import AgentMetrics
-from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.ids import PodKey
+from slackwater.model.permits import Caller, Load, PermitAnswer, PermitAsk, PermitRefusal
+from slackwater.model.resources import Amounts
 from slackwater.ports.protocols import PermitServing, Readiness
-from slackwater_protocol.agent import MAX_BODY_BYTES
+from slackwater_protocol.agent import (
+    MAX_BODY_BYTES,
+    OUT_OF_RANGE,
+    AgentRequest,
+    NotJson,
+    problem_of,
+    wire_cpu,
+    wire_load,
+    wire_memory,
+)
+from slackwater_protocol.agent_versions import counts_slots
+from slackwater_protocol.units import Bytes, MilliCpu, format_bytes, format_milli_cpu
 
 _log = structlog.get_logger(__name__)
 
@@ -33,6 +48,11 @@ _GONE: Final = 499
 #: Bytes. The rest of a body up to this length is read and ignored; after a longer body the connection is closed.
 _SKIPPED_BYTES: Final = 65_536
 _BEARER: Final[Headers] = ((b"www-authenticate", b"Bearer"),)
+_MICRO: Final = 1_000_000
+_BAD_JSON: Final = "bad JSON"
+#: Distinct pairs of quantities whose decoded form is cached, and distinct permits whose JSON is. There are few, since agents
+#: change resources by whole compute units.
+_CACHED_AMOUNTS: Final = 4096
 
 
 class CallerAuthenticator(Protocol):
@@ -155,25 +175,20 @@ class AgentsApp:
         caller = self._authenticator.at_once(request.headers, request.peer)
         if caller is None:
             return self._reviewed(request, self._authenticator, started)
-        return self._answer_caller(request, caller, started)
+        return self._asked(request, caller, started)
 
     async def _reviewed(self, request: Request, authenticator: CallerAuthenticator, started: float) -> _Outcome:
         with self._noting_hang_up(_Outcome(Answer(_GONE, b"")), started):
             caller = await authenticator.caller(request.headers, request.peer, request.address)
-        outcome = self._answer_caller(request, caller, started)
+        outcome = self._asked(request, caller, started)
         return outcome if isinstance(outcome, _Outcome) else await outcome
 
-    def _answer_caller(
-        self, request: Request, caller: Caller | PermitRefusal, started: float
-    ) -> _Outcome | Awaitable[_Outcome]:
+    def _asked(self, request: Request, caller: Caller | PermitRefusal | None, started: float) -> _Outcome | Awaitable[_Outcome]:
         if isinstance(caller, PermitRefusal):
             return _Outcome(_refusal(caller), node=caller.node or "")
-        return self._asked(request, caller, started)
-
-    def _asked(self, request: Request, caller: Caller | None, started: float) -> _Outcome | Awaitable[_Outcome]:
         try:
-            ask = agent_messages.read_ask(request.body)
-        except agent_messages.InvalidBody as refused:
+            ask = read_ask(request.body)
+        except InvalidBody as refused:
             return _Outcome(Answer(400, refused.text.encode(), TEXT), refused.version, refused.has_metrics)
         wanted = wait_seconds(request.headers)
         asked = _AgentAsk(ask, wanted, min(wanted, self._limits.max_wait_seconds))
@@ -201,10 +216,8 @@ class AgentsApp:
             return asked.outcome(_refusal(decided), decided.node or "")
         self._metrics.migrating += decided.migrate
         self._metrics.pending += decided.permit_limit_pending
-        body = agent_messages.written(decided, asked.ask.version)
-        if not asked.wanted:
-            return asked.outcome(Answer(200, body), decided.node or "")
-        return asked.outcome(Answer(200, body, headers=((b"preference-applied", b"wait=%d" % asked.wait),)), decided.node or "")
+        waited: Headers = ((b"preference-applied", b"wait=%d" % asked.wait),) if asked.wanted else ()
+        return asked.outcome(Answer(200, written(decided, slots=asked.ask.slots), headers=waited), decided.node or "")
 
 
 def _refusal(refusal: PermitRefusal) -> Answer:
@@ -214,3 +227,146 @@ def _refusal(refusal: PermitRefusal) -> Answer:
 def _panicked() -> _Outcome:
     _log.exception("agent request failed")
     return _Outcome(Answer(500, b"request handler panicked", _GUESSED))
+
+
+# --- the messages ---------------------------------------------------------------------------------------------------------
+
+
+class InvalidBody(Exception):
+    """An invalid request, to be answered with 400 and `text`.
+
+    If the body could not be decoded, `version` is 0 and `has_metrics` None.
+    """
+
+    def __init__(self, *, text: str, version: int, has_metrics: bool | None = None) -> None:
+        super().__init__(text)
+        self.text = text
+        self.version = version
+        self.has_metrics = has_metrics
+
+
+class _Resources(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    vCPUs: int | str | float
+    mem: int | str | float
+
+    @property
+    def amounts(self) -> Amounts:
+        return _amounts(self.vCPUs, self.mem)
+
+
+@lru_cache(maxsize=_CACHED_AMOUNTS, typed=True)
+def _amounts(cpu: float | str, mem: float | str) -> Amounts:
+    return Amounts(wire_cpu(cpu), wire_memory(mem))
+
+
+class _Pod(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    namespace: str
+    name: str
+
+
+class _Metrics(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    loadAvg1M: float
+    loadAvg5M: float | None = None
+    memoryUsageBytes: float | None = None
+
+    @property
+    def load(self) -> Load:
+        return Load(
+            load1_micro=round(wire_load(self.loadAvg1M) * _MICRO),
+            load5_micro=None if self.loadAvg5M is None else round(wire_load(self.loadAvg5M) * _MICRO),
+            memory_usage_bytes=None if self.memoryUsageBytes is None else round(wire_load(self.memoryUsageBytes)),
+        )
+
+
+class _Request(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    protoVersion: int
+    pod: _Pod
+    resources: _Resources
+    computeUnit: _Resources | None = None
+    lastPermit: _Resources | None = None
+    metrics: _Metrics | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Request)
+
+
+def read_ask(body: bytes) -> PermitAsk:
+    """Decodes a request and applies all checks that need no state.
+
+    Bodies with exactly the known keys, which is what agents send, are decoded at once. All others are first read by
+    `AgentRequest`, which follows Go's leniency (keys in another case, unknown or repeated keys, text after the value), and
+    written again with the known keys.
+
+    :raises InvalidBody: the request fails a check; the text is that of the first failed check, in the order of Neon's plugin.
+    """
+    try:
+        return _read(body[:MAX_BODY_BYTES])
+    except (ValueError, msgspec.DecodeError):
+        return _read(_as_agents_write(body))
+
+
+def _read(body: bytes) -> PermitAsk:
+    """Decodes and checks a body as agents write it.
+
+    :raises ValueError, msgspec.DecodeError: the body is another one.
+    :raises InvalidBody: the request fails a check.
+    """
+    request = _decoder.decode(body)
+    version, unit, permitted, metrics = request.protoVersion, request.computeUnit, request.lastPermit, request.metrics
+    if not 0 <= version < 2**32:
+        raise ValueError
+    ask = PermitAsk(
+        key=PodKey(request.pod.namespace, request.pod.name),
+        version=version,
+        asked=request.resources.amounts,
+        last_permit=None if permitted is None else permitted.amounts,
+        compute_unit=None if unit is None or not any(unit.amounts) else unit.amounts,
+        load=None if metrics is None else metrics.load,
+        slots=counts_slots(version),
+    )
+    extended = None if metrics is None else (metrics.loadAvg5M is not None, metrics.memoryUsageBytes is not None)
+    problem = problem_of(version, compute_unit=ask.compute_unit, resources=ask.asked, extended=extended)
+    if problem is not None:
+        raise InvalidBody(text=problem, version=version, has_metrics=metrics is not None)
+    return ask
+
+
+def _as_agents_write(body: bytes) -> bytes:
+    try:
+        return AgentRequest.from_body(body).to_body()
+    except NotJson:
+        raise InvalidBody(text=_BAD_JSON, version=0) from None
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(fault["type"] != OUT_OF_RANGE for fault in faults):
+        raise InvalidBody(text=_BAD_JSON, version=0)
+    text = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults)
+    raise InvalidBody(text=text, version=0)
+
+
+def written(answer: PermitAnswer, *, slots: bool) -> bytes:
+    """Encodes an answer in the form of `PluginResponse`. Amounts are rounded down, since a permit is an upper bound."""
+    memory = answer.permit.memory // answer.slot_bytes if slots else answer.permit.memory
+    return _body(answer.permit.cpu, memory, answer.migrate, slots)
+
+
+@lru_cache(maxsize=_CACHED_AMOUNTS)
+def _body(cpu: MilliCpu, memory: int, migrate: bool, slots: bool) -> bytes:
+    permit = {"vCPUs": format_milli_cpu(cpu), "mem": memory if slots else format_bytes(Bytes(memory))}
+    return msgspec.json.encode({"permit": permit, "migrate": {}} if migrate else {"permit": permit})
+
+
+#: Matches `wait` as a preference, not as part of another word or as a parameter of another preference.
+_WAIT: Final = re.compile(rb'(?:^|,)\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:[;,]|$)', re.IGNORECASE)
+
+
+def wait_seconds(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Returns how many seconds a caller is willing to wait for a better answer: header `Prefer: wait=N` (RFC 7240).
+
+    The first `wait` counts; 0 if there is none, or not in the RFC's form. `headers` are pairs of name, in lower case, and
+    value.
+    """
+    for name, value in headers:
+        if name == b"prefer" and (found := _WAIT.search(value)):
+            return int(found[1])
+    return 0

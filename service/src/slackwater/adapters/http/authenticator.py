@@ -124,7 +124,11 @@ class Authenticator:
                     answer, seconds = await self._reviewed(token, reviewer)
                 if seconds <= 0:
                     return answer
-                self._keep(digest, _Reviewed(answer, Instant(self._clock() + seconds)))
+                results = self._accepted if isinstance(answer, Caller) else self._refused
+                results[digest] = _Reviewed(answer, Instant(self._clock() + seconds))
+                results.move_to_end(digest)
+                if len(results) > self._config.max_tokens:
+                    results.popitem(last=False)
             finally:
                 self._under_review.pop(digest).set()
         return kept.answer
@@ -136,13 +140,6 @@ class Authenticator:
                 results.move_to_end(digest)
                 return kept
         return None
-
-    def _keep(self, digest: bytes, kept: _Reviewed) -> None:
-        results = self._accepted if isinstance(kept.answer, Caller) else self._refused
-        results[digest] = kept
-        results.move_to_end(digest)
-        if len(results) > self._config.max_tokens:
-            results.popitem(last=False)
 
     async def _reviewed(self, token: bytes, reviewer: TokenReviewer) -> tuple[Caller | PermitRefusal, float]:
         """Reviews a token; returns the result and for how many seconds it may be cached."""

@@ -25,8 +25,7 @@ import anyio
 import anyio.to_thread
 from yarl import URL
 
-from slackwater.adapters.http.agent_messages import wait_seconds
-from slackwater.adapters.http.agents import NOT_POST
+from slackwater.adapters.http.agents import NOT_POST, wait_seconds
 from slackwater.adapters.http.application import RETRY_SOON, TEXT, Answer, Application, Request
 from slackwater.adapters.http.certificates import TlsFiles
 

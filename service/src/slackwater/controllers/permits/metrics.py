@@ -1,7 +1,8 @@
 """Prometheus metrics of the agents listener. The request series of every known protocol version exists from the start."""
 
-from collections.abc import Callable, Container, Hashable, Iterator
-from typing import Final, TypeVar
+from collections import Counter
+from collections.abc import Callable, Container, Iterator
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
@@ -9,11 +10,10 @@ from prometheus_client.registry import Collector
 
 from slackwater.model.histogram import Spread
 from slackwater.ports.metric_families import counter, histogram
-from slackwater_protocol.agent_versions import ProtocolVersion, is_answered, version_name
-
-K = TypeVar("K", bound=Hashable)
+from slackwater_protocol.agent_versions import ProtocolVersion, version_name
 
 _SECONDS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_VERSIONS: Final = {int(version): version_name(version) for version in ProtocolVersion}
 #: The version label of all requests that could not be decoded or have an unsupported version.
 OTHER: Final = "other"
 #: The node label if the pod's node is not known.
@@ -30,9 +30,9 @@ class AgentMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry, nodes: Callable[[], Container[str]]) -> None:
         self._nodes = nodes
-        self._requests = {("200", version_name(v)): 0 for v in ProtocolVersion}
-        self._by_status: dict[str, int] = {}
-        self._results: dict[tuple[str, str, str], int] = {}
+        self._requests = Counter({("200", version): 0 for version in _VERSIONS.values()})
+        self._by_status = Counter[str]()
+        self._results = Counter[tuple[str, str, str]]()
         self._look_at = _FEW
         self._seconds = Spread(_SECONDS)
         self.migrating = 0  #: answers that announced the pod's migration to its agent
@@ -42,13 +42,13 @@ class AgentMetrics(Collector):
     def observe(self, status: int, version: int, seconds: float) -> None:
         """Counts one answer to a permit request. `version`: the protocol version on the wire, 0 if not decoded."""
         code = str(status)
-        _count(self._requests, (code, version_name(version) if is_answered(version) else OTHER))
-        _count(self._by_status, code)
+        self._requests[code, _VERSIONS.get(version, OTHER)] += 1
+        self._by_status[code] += 1
         self._seconds.note(seconds)
 
     def result(self, status: int, node: str, *, has_metrics: bool) -> None:
         """Counts one answer to a decoded request. `node`: the pod's node; "" if not known."""
-        _count(self._results, (str(status), node or NO_NODE, "true" if has_metrics else "false"))
+        self._results[str(status), node or NO_NODE, "true" if has_metrics else "false"] += 1
         if len(self._results) > self._look_at:
             self._drop_gone()
 
@@ -58,7 +58,8 @@ class AgentMetrics(Collector):
         `result` calls this again when the series have doubled, so the cost for each new series is constant on average.
         """
         nodes = self._nodes()
-        self._results = {key: count for key, count in self._results.items() if key[1] == NO_NODE or key[1] in nodes}
+        for key in [key for key in self._results if key[1] != NO_NODE and key[1] not in nodes]:
+            del self._results[key]
         self._look_at = max(2 * len(self._results), _FEW)
 
     def collect(self) -> Iterator[Metric]:
@@ -74,7 +75,3 @@ class AgentMetrics(Collector):
         self._drop_gone()
         meaning = "Agent requests that were decoded, by HTTP status, the pod's node, and whether they reported a load."
         yield counter("slackwater_resource_requests_results", meaning, self._results, "code", "node", "has_metrics")
-
-
-def _count(counts: dict[K, int], key: K) -> None:
-    counts[key] = counts.get(key, 0) + 1
