@@ -22,7 +22,7 @@ from slackwater.adapters.kube.client import ApiPort, Call, LedApi, open_client
 from slackwater.adapters.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, NodeGroup, Provider, Template
+from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, Provider, Template
 from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.ports.clock import unix_time
@@ -189,24 +189,19 @@ def _entries(settings: Settings, provider: Provider) -> Iterator[Entry]:
 def _kwok_groups(settings: Settings) -> Iterator[KwokGroup]:
     for group in settings.autoscaler.node_groups:
         if group.provider == "kwok":
-            body = node_body(group.template)
+            body, said = node_body(group.template), group.kwok
             yield KwokGroup(
                 name=GroupName(group.name),
                 min_size=group.min_size,
                 max_size=group.max_size,
                 template=template_node(group.name, group.template),
                 body=body,
-                simulated_failures=_simulated_failures(group),
+                simulated_failures=SimulatedFailures(
+                    appear_seconds=said.appear_after / SECOND,
+                    appear_spread_seconds=said.appear_spread / SECOND,
+                    boot_seconds=said.boot_after / SECOND,
+                    failing=said.failing,
+                    silent=said.silent,
+                    stock=said.stock,
+                ),
             )
-
-
-def _simulated_failures(group: NodeGroup) -> SimulatedFailures:
-    said = group.kwok
-    return SimulatedFailures(
-        appear_seconds=said.appear_after / SECOND,
-        appear_spread_seconds=said.appear_spread / SECOND,
-        boot_seconds=said.boot_after / SECOND,
-        failing=said.failing,
-        silent=said.silent,
-        stock=said.stock,
-    )

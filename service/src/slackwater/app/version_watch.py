@@ -43,7 +43,10 @@ class FollowedVersion:
         If the API server does not answer, the newest version that was read before, or the default."""
         if settings.scheduler.stated is None:
             with anyio.move_on_after(_FIRST_SECONDS):
-                await self._read_at_last()
+                for _ in itertools.repeat(None):
+                    if await self._read():
+                        break
+                    await anyio.sleep(_AGAIN_SECONDS)
         if self._newest is None and settings.scheduler.stated is None:
             _log.warning("version of Kubernetes not read yet, assuming the default", version=str(DEFAULT_VERSION))
         version = _of(settings, self._newest)
@@ -61,12 +64,6 @@ class FollowedVersion:
             if settings.scheduler.stated is None:
                 await self._read()
         _log.warning("version of Kubernetes changed, a new life begins", version=str(self._newest), found=str(in_force))
-
-    async def _read_at_last(self) -> None:
-        for _ in itertools.repeat(None):
-            if await self._read():
-                return
-            await anyio.sleep(_AGAIN_SECONDS)
 
     async def _read(self) -> bool:
         """Reads the API server's version. False if there was no answer, so that asking again soon makes sense."""

@@ -28,7 +28,7 @@ from slackwater.adapters.http.extender import ExtenderApp, ExtenderMetrics
 from slackwater.adapters.http.ops import ops_app
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.state_metrics import StateCollector
-from slackwater.adapters.http.status import EventSourceStatus, SettingsView
+from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.kube.audit_reads import ApiAuditReads
 from slackwater.adapters.kube.client import ApiPort, LedApi
 from slackwater.adapters.kube.config_maps import pauses
@@ -107,7 +107,7 @@ class Service:
         self._election = election
         #: None if there is no election: this replica always leads.
         self.leadership_term = None if election is None or election.mode == "none" else LeadershipTerm(election.leadership)
-        self._leads: Callable[[], bool] = _always if self.leadership_term is None else self.leadership_term.leads
+        self._leads: Callable[[], bool] = (lambda: True) if self.leadership_term is None else self.leadership_term.leads
         client = LedApi(client, self._leads)
         self._view = SettingsView(as_file(settings))
         kinds, self._broken_objects = KindInterner(packs=True), BrokenObjects()
@@ -223,7 +223,7 @@ class Service:
             clock=self._times.monotonic,
             wall=self._times.wall,
             autoscaler=lambda: None if self.autoscaler_service is None else self.autoscaler_service.document(),
-            event_sources=self._event_source_statuses,
+            event_sources=lambda: {name: status_of(each.stats()) for name, each in self._every_reflector().items()},
             leader=self._leader,
             decision_log=self.decision_log,
             listeners=self.dashboards,
@@ -296,7 +296,8 @@ class Service:
             self._times.monotonic,
             self._reflectors,
             standby=self.leadership_term is not None,
-            settles=self._late_binds_matter,
+            # A late bind of kube-scheduler could take room that we give away if our accounting is stricter than its own.
+            settles=lambda: not self.state_machine.policy.bind and self.state_machine.state.counts_more_than_scheduler(),
         )
 
     @property
@@ -310,10 +311,6 @@ class Service:
         if self.intake.ready and self.scoring_loop is not None and not self.scoring_loop.caught_up.is_set():
             return ["scores of nodes"]
         return self.intake.unlisted
-
-    def _late_binds_matter(self) -> bool:
-        """True if a late bind of kube-scheduler could take room that we give away: our accounting is stricter than its own."""
-        return not self.state_machine.policy.bind and self.state_machine.state.counts_more_than_scheduler()
 
     def _scoring_loop(self) -> ScoringLoop:
         return ScoringLoop(
@@ -338,7 +335,9 @@ class Service:
                 listed=lambda: self.intake.ready,
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
-                event_sources=self._event_source_metrics,
+                event_sources=lambda: families(
+                    {name: each.stats() for name, each in self._every_reflector().items()}, self.intake.failed
+                ),
                 audits=lambda: audit_families(self.audit.counts, len(self.state_machine.state.quarantine)),
             )
         )
@@ -353,14 +352,8 @@ class Service:
         if self.autoscaler_service is not None:
             yield from autoscaler_families(self.autoscaler_service.last, self.autoscaler_service.counts)
 
-    def _event_source_metrics(self) -> Iterator[Metric]:
-        return families({name: each.stats() for name, each in self._every_reflector().items()}, self.intake.failed)
-
     def _every_reflector(self) -> dict[str, Reflector[Any]]:
         return {**self._reflectors, **({} if self.autoscaler_service is None else self.autoscaler_service.reflectors)}
-
-    def _event_source_statuses(self) -> dict[str, EventSourceStatus]:
-        return {name: status_of(reflector.stats()) for name, reflector in self._every_reflector().items()}
 
     @property
     def settings(self) -> Settings:
@@ -399,7 +392,3 @@ def _state_machine(policy: Policy, seed: int, recording: RecordWriter | None) ->
     if recording is None:
         return StateMachine(policy, seed=seed)
     return RecordedStateMachine(policy, seed=seed, write_frame=recording.write_frame)
-
-
-def _always() -> bool:
-    return True

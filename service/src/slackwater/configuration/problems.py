@@ -76,18 +76,13 @@ def show(value: object) -> str:
         case str():
             text = _quoted(value)
             return text if len(text) <= _LONGEST_SHOWN else f'{text[: _LONGEST_SHOWN - 4]}..."'
+        case int() if value.bit_length() > 256:  # CPython refuses to convert an integer of thousands of digits to text
+            return f"an integer of {value.bit_length()} bits"
         case None | bool() | int() | float():
-            return _show_scalar(value)
+            return json.dumps(value)
         case _:
             return str(value)
 
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _show_scalar(value: bool | int | float | None) -> str:
-    # CPython refuses to convert an integer of thousands of digits to text.
-    if isinstance(value, int) and value.bit_length() > 256:
-        return f"an integer of {value.bit_length()} bits"
-    return json.dumps(value)

@@ -167,18 +167,14 @@ def _read_yaml(text: str) -> Document:
     try:
         tree = builder.document()
     except yaml.MarkedYAMLError as err:
-        raise UnreadableSettings([_syntax_problem(err)]) from err
+        mark = err.problem_mark or err.context_mark
+        place = f" on line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        seen = f"a syntax error{place}: {err.problem}{f' ({err.context})' if err.context else ''}"
+        raise UnreadableSettings([Problem(path="", seen=seen, wanted="YAML or JSON")]) from err
     except yaml.YAMLError as err:  # characters that YAML does not allow; this error has no position
         seen = " ".join(str(err).split())
         raise UnreadableSettings([Problem(path="", seen=seen, wanted="YAML or JSON text")]) from err
     return Document(tree=tree, problems=tuple(builder.problems))
-
-
-def _syntax_problem(err: yaml.MarkedYAMLError) -> Problem:
-    mark = err.problem_mark or err.context_mark
-    place = f" on line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-    context = f" ({err.context})" if err.context else ""
-    return Problem(path="", seen=f"a syntax error{place}: {err.problem}{context}", wanted="YAML or JSON")
 
 
 @dataclass(slots=True)

@@ -53,7 +53,6 @@ def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest
 
 class _Versioned(Wire):
     version: object = None
-    kubernetes: object = None
 
 
 def _version(document: msgspec.Raw) -> str:
@@ -66,8 +65,12 @@ def _version(document: msgspec.Raw) -> str:
 def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
     """Restores the cluster of a dump. The service computed what pods request, so another version changes only the rules."""
     try:
-        found = find_version(request, (), _dumped_version(document))
         dumped = msgspec.json.decode(document)
+        followed = None  # by the service; the dumps of some do not say
+        if isinstance(said := dumped.get("kubernetes"), dict):
+            gates = said.get("featureGates")
+            followed = KubernetesVersion.parse(str(said.get("version")), gates if isinstance(gates, dict) else {})
+        found = find_version(request, (), followed)
         state_machine = restore(dumped, policy_of(Settings(), found.version), Instant(0.0))
     except (DumpUnreadable, RecursionError, ValueError) as err:
         raise ClusterError("the file", "", f"dumpstate that cannot be read: {err}") from err
@@ -75,15 +78,6 @@ def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest
     replica.take(ChangeCollector(state_machine).rest())
     cluster = cluster_of(replica, None, Instant(0.0), accounting=accounting, ended=ended)
     return replace(cluster, kubernetes=found, where="in a dumpstate", configuration=dumped.get("configuration"))
-
-
-def _dumped_version(document: msgspec.Raw) -> KubernetesVersion | None:
-    """The version that the service followed; None for a dump of a service that did not write it. Raises ValueError."""
-    said = msgspec.json.decode(document, type=_Versioned).kubernetes
-    if not isinstance(said, dict):
-        return None
-    gates = said.get("featureGates")
-    return KubernetesVersion.parse(str(said.get("version")), gates if isinstance(gates, dict) else {})
 
 
 def documents(data: bytes) -> list[msgspec.Raw]:

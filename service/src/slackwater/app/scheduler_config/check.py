@@ -244,21 +244,18 @@ def weight_findings(
     for profile in profiles or [{}]:
         outweighed = {name: own for name, own in in_tree_weights(profile).items() if own < weight}
         if outweighed:
+            names = ", ".join(f"{MEANINGS[name]} ({100 * outweighed[name]})" for name in PREFERENCES if name in outweighed)
+            equals = [MEANINGS[name] for name, own in in_tree_weights(profile).items() if own == weight]
+            level = f", and equals {', '.join(equals)}" if equals else ""
+            points = f"scores of 0 to 10 times 10 times {weight} make up to {100 * weight} points"
             yield Finding(
                 path=json_path((*at, "weight")),
                 trap="weight",
-                why=_overridden(weight, outweighed, profile),
+                why=f"{points}: that overrides {names}{level}",
                 fix=f"want {min(in_tree_weights(profile).values())}: as much as one more in-tree plug-in",
                 severity=severity,
             )
             return
-
-
-def _overridden(weight: int, outweighed: dict[str, int], profile: dict[str, Any]) -> str:
-    names = ", ".join(f"{MEANINGS[name]} ({100 * outweighed[name]})" for name in PREFERENCES if name in outweighed)
-    eviction_facts = [MEANINGS[name] for name, own in in_tree_weights(profile).items() if own == weight]
-    level = f", and equals {', '.join(eviction_facts)}" if eviction_facts else ""
-    return f"scores of 0 to 10 times 10 times {weight} make up to {100 * weight} points: that overrides {names}{level}"
 
 
 def scope_findings(extender: dict[str, Any], at: Steps) -> Iterator[Finding]:

@@ -150,7 +150,16 @@ def read_scheduler_file(text: str) -> SchedulerFile:
     document = read_document(text)
     tree = as_yaml_1_1(document.tree)
     _require_kind(tree)
-    findings = [_not_read(problem) for problem in document.problems]
+    # kube-scheduler refuses most of these. It accepts a merge key, but the merged values are not checked here.
+    findings = [
+        Finding(
+            path=problem.path,
+            trap="ambiguous-yaml",
+            why=f"got {problem.seen}; kube-scheduler refuses it or reads more than this check can see",
+            fix=f"want {problem.wanted}",
+        )
+        for problem in document.problems
+    ]
     cleaned = _clean(tree, KIND, (), findings)
     return SchedulerFile(tree=cleaned, findings=tuple(findings))
 
@@ -186,25 +195,6 @@ def _require_kind(tree: object) -> None:
         raise UnreadableSettings(problems)
 
 
-def _not_read(problem: Problem) -> Finding:
-    # kube-scheduler refuses most of these. It accepts a merge key, but the merged values are not checked here.
-    return Finding(
-        path=problem.path,
-        trap="ambiguous-yaml",
-        why=f"got {problem.seen}; kube-scheduler refuses it or reads more than this check can see",
-        fix=f"want {problem.wanted}",
-    )
-
-
-def _refused_at_start(problem: Problem) -> Finding:
-    return Finding(
-        path=problem.path,
-        trap="refused-at-start",
-        why=f"got {problem.seen}; kube-scheduler decodes strictly and does not start",
-        fix=f"want {problem.wanted}",
-    )
-
-
 def _clean(value: object, kind: str, at: Steps, findings: list[Finding]) -> Any:
     """The value without the parts that have the wrong type, for each of which a finding is added; None if nothing is left."""
     if kind in _OBJECTS:
@@ -217,8 +207,8 @@ def _clean(value: object, kind: str, at: Steps, findings: list[Finding]) -> Any:
     elif _HAS_TYPE[kind](value):
         return value
     wanted = "a mapping" if kind in _OBJECTS else "a list" if kind.startswith("[") else kind
-    problem = Problem(path=json_path(at), seen=show(value), wanted=wanted)
-    findings.append(_refused_at_start(problem))
+    why = f"got {show(value)}; kube-scheduler decodes strictly and does not start"
+    findings.append(Finding(path=json_path(at), trap="refused-at-start", why=why, fix=f"want {wanted}"))
     return None
 
 

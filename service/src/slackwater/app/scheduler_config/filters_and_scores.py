@@ -264,22 +264,23 @@ def profile_scores(profile: dict[str, Any], at: Steps) -> tuple[ScoreProfile, li
         arguments[entry.get("name", "")] = (given if isinstance(given, dict) else {}, refuse)
 
     def of(name: str) -> tuple[Any, _Refuse]:
-        return arguments.get(name, ({}, _never))
+        return arguments.get(name) or ({}, _refusal(name, at, findings))
 
     _refuse_balanced(*of("NodeResourcesBalancedAllocation"))
-    _refuse_node_affinity(*of("NodeAffinity"))
+    affinity, refuse = of("NodeAffinity")
+    added, preferred = affinity.get("addedAffinity"), "preferredDuringSchedulingIgnoredDuringExecution"
+    if isinstance(added, dict) and added.get(preferred):
+        refuse(("addedAffinity", preferred), added[preferred], "no preferred terms")
+    volumes, refuse = of("VolumeBinding")
+    points = volumes.get("shape")
     scores = ScoreProfile(
         weights=in_tree_weights(profile, among=DEFAULT_WEIGHTS),
         resources=_resources(*of("NodeResourcesFit")),
         pod_affinity=_pod_affinity(*of("InterPodAffinity")),
         spread=_spread(*of("PodTopologySpread")),
-        volumes=_volume_shape(*of("VolumeBinding")),
+        volumes=_points(points, ("shape",), refuse) if points else EMPTIEST_FIRST,
     )
     return scores, findings
-
-
-def _never(_at: Steps, _value: object, _wanted: str) -> None:
-    raise AssertionError("arguments that are absent have nothing wrong")
 
 
 def _refusal(name: str, at: Steps, findings: list[Finding]) -> _Refuse:
@@ -310,7 +311,11 @@ def _resources(args: dict[str, Any], refuse: _Refuse) -> ResourceScoring:
         refuse((*at, "type"), name, f"one of {', '.join(_STRATEGIES)}")
         return LEAST_ALLOCATED
     weights = _weights(strategy.get("resources"), (*at, "resources"), refuse)
-    shape = _shape(strategy, at, refuse) if name == "RequestedToCapacityRatio" else ()
+    shape: tuple[tuple[int, int], ...] = ()
+    if name == "RequestedToCapacityRatio":
+        ratio = strategy.get("requestedToCapacityRatio")
+        points = ratio.get("shape") if isinstance(ratio, dict) else None
+        shape = _points(points, (*at, "requestedToCapacityRatio", "shape"), refuse)
     return ResourceScoring(strategy=_STRATEGIES[name], cpu=weights["cpu"], memory=weights["memory"], shape=shape)
 
 
@@ -328,16 +333,6 @@ def _weights(resources: object, at: Steps, refuse: _Refuse) -> dict[str, int]:
         else:
             found[name] = weight
     return found
-
-
-def _shape(strategy: dict[str, Any], at: Steps, refuse: _Refuse) -> tuple[tuple[int, int], ...]:
-    ratio = strategy.get("requestedToCapacityRatio")
-    return _points(ratio.get("shape") if isinstance(ratio, dict) else None, (*at, "requestedToCapacityRatio", "shape"), refuse)
-
-
-def _volume_shape(args: dict[str, Any], refuse: _Refuse) -> tuple[tuple[int, int], ...]:
-    points = args.get("shape")
-    return _points(points, ("shape",), refuse) if points else EMPTIEST_FIRST
 
 
 def _points(points: object, at: Steps, refuse: _Refuse) -> tuple[tuple[int, int], ...]:
@@ -379,13 +374,6 @@ def _refuse_balanced(args: dict[str, Any], refuse: _Refuse) -> None:
     names = {entry.get("name") for entry in _mappings(resources, ("resources",), refuse)}
     if names != {"cpu", "memory"}:
         refuse(("resources",), sorted(map(str, names)), "cpu and memory")
-
-
-def _refuse_node_affinity(args: dict[str, Any], refuse: _Refuse) -> None:
-    added = args.get("addedAffinity")
-    preferred = added.get("preferredDuringSchedulingIgnoredDuringExecution") if isinstance(added, dict) else None
-    if preferred:
-        refuse(("addedAffinity", "preferredDuringSchedulingIgnoredDuringExecution"), preferred, "no preferred terms")
 
 
 def _mappings(entries_: object, at: Steps, refuse: _Refuse) -> Iterator[dict[str, Any]]:

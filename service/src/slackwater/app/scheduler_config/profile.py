@@ -158,8 +158,14 @@ def profile_findings(tree: dict[str, Any], settings: Settings | None, *, names_n
     `names_nodes`: by the file's extenders, Slackwater is asked and kube-scheduler binds, so filter names one node."""
     profiles = list(entries(tree, "profiles"))
     yield from _name_findings(profiles)
-    if settings is not None:
-        yield from _expected_name_findings(profiles, settings.scheduler_name)
+    names = [profile.get("schedulerName") or DEFAULT_SCHEDULER for _, profile in profiles] or [DEFAULT_SCHEDULER]
+    if settings is not None and settings.scheduler_name not in names:
+        yield Finding(
+            path="profiles[0].schedulerName" if profiles else "profiles",
+            trap="profile-name",
+            why=f"got {', '.join(names)}; no profile schedules the pods of schedulerName {settings.scheduler_name}",
+            fix=f"want a profile with schedulerName: {settings.scheduler_name}",
+        )
     for at, profile in profiles:
         yield from _profile_percentage_findings(profile, at, settings)
         yield from _choice_findings(profile, at, settings, names_nodes=names_nodes)
@@ -177,17 +183,6 @@ def _name_findings(profiles: list[tuple[Steps, dict[str, Any]]]) -> Iterator[Fin
         elif first.setdefault(name, at) != at:
             why = f"got {show(name)}, as in {json_path(first[name])}; kube-scheduler refuses two profiles of one name"
             yield Finding(path=path, trap="profile-name", why=why, fix="give every profile a name of its own")
-
-
-def _expected_name_findings(profiles: list[tuple[Steps, dict[str, Any]]], expected: str) -> Iterator[Finding]:
-    names = [profile.get("schedulerName") or DEFAULT_SCHEDULER for _, profile in profiles] or [DEFAULT_SCHEDULER]
-    if expected not in names:
-        yield Finding(
-            path="profiles[0].schedulerName" if profiles else "profiles",
-            trap="profile-name",
-            why=f"got {', '.join(names)}; no profile schedules the pods of schedulerName {expected}",
-            fix=f"want a profile with schedulerName: {expected}",
-        )
 
 
 def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:

@@ -60,8 +60,11 @@ def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
     if error["type"] == "extra_forbidden":
         if replaced := REMOVED.get(".".join(str(step) for step in steps if not isinstance(step, int))):
             return Problem(path=path, seen="a key that was removed", wanted=replaced)
-        wanted = _wanted_key(str(steps[-1]), section_at(steps[:-1], root))
-        return Problem(path=path, seen="an unknown key", wanted=wanted)
+        section = section_at(steps[:-1], root)
+        known = _keys(section) if section else ()
+        near = difflib.get_close_matches(str(steps[-1]), known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        return Problem(path=path, seen="an unknown key", wanted=f"one of {', '.join(known)}{hint}")
     if error["type"] == "missing":
         return Problem(path=path, seen="nothing", wanted=_wanted_field(_field_at(steps, root)))
     seen = f"the key {show(error['input'])}" if _is_about_key(error) else show(error["input"])
@@ -80,13 +83,6 @@ def _wanted(error: ErrorDetails, steps: Steps, root: type[Section]) -> str:
             return f"a mapping with {', '.join(_keys(section))}" if section else "a mapping"
         case kind:
             return _WANTED.get(kind) or error["msg"]
-
-
-def _wanted_key(key: str, section: type[Section] | None) -> str:
-    known = _keys(section) if section else ()
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"one of {', '.join(known)}{hint}"
 
 
 def _wanted_field(field: FieldInfo | None) -> str:
@@ -196,7 +192,9 @@ def _settings(document: Document) -> Settings:
         wanted = f"a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}"
         seen = "nothing in it" if tree is None else show(tree)
         raise SettingsError([*document.problems, Problem(path="", seen=seen, wanted=wanted)])
-    problems = [*document.problems, *_missing_header(tree)]
+    header = {"apiVersion": API_VERSION, "kind": KIND}
+    missing = [Problem(path=key, seen="nothing", wanted=show(value)) for key, value in header.items() if tree.get(key) is None]
+    problems = [*document.problems, *missing]
     dropped: set[Steps] = set()
     try:
         settings = _validate(tree)
@@ -214,11 +212,6 @@ def _settings(document: Document) -> Settings:
 
 def _validate(tree: object) -> Settings:
     return Settings.model_validate(tree, by_alias=True, by_name=False)
-
-
-def _missing_header(tree: dict[str, object]) -> list[Problem]:
-    header = {"apiVersion": API_VERSION, "kind": KIND}
-    return [Problem(path=key, seen="nothing", wanted=show(value)) for key, value in header.items() if tree.get(key) is None]
 
 
 def _without(tree: dict[str, object], err: ValidationError) -> Settings:

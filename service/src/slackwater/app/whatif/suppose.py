@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from slackwater.app.offline.cluster import READ, Cluster, read_cluster
-from slackwater.app.offline.known_groups import KnownGroup, configured_group
+from slackwater.app.offline.known_groups import configured_group
 from slackwater.app.offline.objects import TAINT_RULE, ClusterError
 from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings, SettingsError, as_file, loads
@@ -123,7 +123,9 @@ def _stored(before: Storage, more: Storage) -> Storage:
         classes=_both(before.classes, more.classes),
         csi_nodes=_both(before.csi_nodes, more.csi_nodes),
         drivers=_both(before.drivers, more.drivers),
-        capacities=_either(before.capacities, more.capacities, lambda each: (each.namespace, each.name)),
+        capacities=before.capacities
+        if more.capacities is None
+        else _replaced(before.capacities or (), more.capacities, lambda each: (each.namespace, each.name)),
         attachments=_attached(before, more),
     )
 
@@ -141,10 +143,6 @@ def _published(before: DeviceObjects, more: DeviceObjects) -> DeviceObjects:
 def _both(before: Mapping[K, T] | None, more: Mapping[K, T] | None) -> Mapping[K, T] | None:
     """The two merged, the second taking precedence; None (unknown) if neither is known."""
     return before if more is None else {**(before or {}), **more}
-
-
-def _either(before: tuple[T, ...] | None, more: tuple[T, ...] | None, name_of: Callable[[T], K]) -> tuple[T, ...] | None:
-    return before if more is None else _replaced(before or (), more, name_of)
 
 
 def _attached(before: Storage, more: Storage) -> Mapping[str, tuple[Any, ...]] | None:
@@ -182,15 +180,13 @@ def regrouped(cluster: Cluster, in_force: Settings, supposed: Settings) -> Clust
         if old.get(entry.name) == entry:
             continue
         new = configured_group(entry, by_label)
-        known[entry.name] = _reconfigured(known[entry.name], new) if entry.name in known else new
+        if (former := known.get(entry.name)) is not None:
+            group = replace(former.group, min_size=new.group.min_size, max_size=new.group.max_size)
+            if new.group.template is not None:
+                group = replace(group, template=new.group.template)
+            new = replace(former, group=group, skip_reason=new.skip_reason)
+        known[entry.name] = new
     return replace(cluster, groups=tuple(known[name] for name in sorted(known)))
-
-
-def _reconfigured(known: KnownGroup, new: KnownGroup) -> KnownGroup:
-    group = replace(known.group, min_size=new.group.min_size, max_size=new.group.max_size)
-    if new.group.template is not None:
-        group = replace(group, template=new.group.template)
-    return replace(known, group=group, skip_reason=new.skip_reason)
 
 
 def _merged(before: Any, changes: Any) -> Any:

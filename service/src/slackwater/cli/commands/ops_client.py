@@ -57,7 +57,7 @@ def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> byt
     with shown() as progress:
         if args.url is not None:
             return _read(ServiceTarget(args.url, args.url, _tls_verification(args)), path, body, progress)
-        if not _names_cluster(args) and listens():
+        if not (args.kubeconfig or args.context or args.plugin) and listens():
             return _read(ServiceTarget(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress)
         from slackwater.cli.commands.port_forward import in_cluster
 
@@ -78,10 +78,6 @@ class ServiceTarget:
         self.url = url.rstrip("/")
         self.name = name.rstrip("/")
         self.trust = trust
-
-
-def _names_cluster(args: argparse.Namespace) -> bool:
-    return bool(args.kubeconfig or args.context or args.plugin)
 
 
 def listens() -> bool:

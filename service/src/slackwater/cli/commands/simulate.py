@@ -183,18 +183,14 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
     if unhelpable:
         yield ""
         yield from columns([("CANNOT BE HELPED", "GROUP", "WHY NOT"), *merged(_why_no_group(unhelpable))])
-    for why, count in sorted(Counter(_in_short(each["reason"]) for each in answer.get("notCounted", ())).items()):
+    # Without the figures of one pod, equal reasons are counted together.
+    for why, count in sorted(Counter(each["reason"].partition(":")[0] for each in answer.get("notCounted", ())).items()):
         yield f"not counted: {count} pods: {why}"
     if "notLookedAt" in answer:
         yield f"not looked at: {len(answer['notLookedAt'])} pods beyond autoscaler.scaleUp.maxPods"
     for each in answer.get("failures", ()):
         yield f"left out of the plan: {each['about']}: {each['error']}"
     yield from not_judged([answer])
-
-
-def _in_short(reason: str) -> str:
-    """A reason without the figures of one pod, so that equal reasons are counted together."""
-    return reason.partition(":")[0]
 
 
 def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:

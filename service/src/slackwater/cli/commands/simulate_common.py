@@ -109,7 +109,11 @@ Planned = Iterable["JsonAnswer"]
 
 def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
     """Adds the options of all simulations. `config` is appended to the help text of `--config`."""
-    add_source(parser)
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--cluster", metavar="F", help="a file, JSON or YAML; - for stdin (default: the kubeconfig's cluster)")
+    source.add_argument("--live", action="store_true", help="the cluster that a running service sees")
+    add_cluster(parser)
+    add_version(parser)
     parser.add_argument(
         "--suppose", metavar="F", help="with changes: `objects` besides, `remove`, `configuration`; JSON or YAML, - for stdin"
     )
@@ -119,15 +123,6 @@ def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
     )
     add_output(parser)
     add_listener(parser)
-
-
-def add_source(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say which cluster to read."""
-    source = parser.add_mutually_exclusive_group()
-    source.add_argument("--cluster", metavar="F", help="a file, JSON or YAML; - for stdin (default: the kubeconfig's cluster)")
-    source.add_argument("--live", action="store_true", help="the cluster that a running service sees")
-    add_cluster(parser)
-    add_version(parser)
 
 
 def add_version(parser: argparse.ArgumentParser) -> None:
@@ -160,31 +155,23 @@ def version_request(args: argparse.Namespace, settings: "Settings") -> "VersionR
     return VersionRequest(version=version, gates=gates)
 
 
-def say_version(cluster: "Cluster") -> None:
-    """Prints to stderr if the version is not supported, and which feature gates have no effect here."""
-    found = cluster.kubernetes
-    if found.version.note:
-        print(found.version.note, file=sys.stderr)
-    if found.version.unread_gates:
-        print(f"feature gates without effect here: {', '.join(found.version.unread_gates)}", file=sys.stderr)
-
-
 def read_source(args: argparse.Namespace, progress: Progress, settings: "Settings") -> "Cluster":
     """Reads the cluster from the file `--cluster`, or else from the kubeconfig's API server. Raises `ClusterError` and
-    `CommandFailed`."""
-    request = version_request(args, settings)
-    cluster = _read_source(args, progress, request)
-    say_version(cluster)
-    return cluster
-
-
-def _read_source(args: argparse.Namespace, progress: Progress, request: "VersionRequest") -> "Cluster":
+    `CommandFailed`. Prints to stderr if the version is not supported, and which feature gates have no effect here."""
     from slackwater.app.offline.files import fetch_cluster, load_cluster
 
+    request = version_request(args, settings)
     if args.cluster is None:
-        return with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")
-    progress.step(f"reading {os.path.basename(name_of(args.cluster))}")
-    return load_cluster(args.cluster, accounting=getattr(args, "accounting", False), request=request)
+        cluster = with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")
+    else:
+        progress.step(f"reading {os.path.basename(name_of(args.cluster))}")
+        cluster = load_cluster(args.cluster, accounting=getattr(args, "accounting", False), request=request)
+    version = cluster.kubernetes.version
+    if version.note:
+        print(version.note, file=sys.stderr)
+    if version.unread_gates:
+        print(f"feature gates without effect here: {', '.join(version.unread_gates)}", file=sys.stderr)
+    return cluster
 
 
 def source_name(args: argparse.Namespace) -> str:
