@@ -4,8 +4,7 @@ In: `ArrivalWatch`, which watches arrivals, and the node group registry. Out: a 
 back after a restart; a restart loses the observations made since the last write. Built only if an SLO is configured.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import structlog
@@ -60,15 +59,12 @@ class PersistedArrivals:
             _log.warning("arrival history is not read yet; trying again", detail=str(error))
             return False
         try:
-            starts = None if saved is None else _starts(saved.get("starts", {}))
+            starts = {} if saved is None else saved.get("starts", {})
+            starts = {GroupName(name): [float(each) for each in seconds] for name, seconds in starts.items()}
             self.arrival_watch.begin(saved)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             _log.error("arrival history is invalid; starting with an empty one", detail=repr(error))
             self.arrival_watch.begin(None)
         else:
-            self._group_registry.expect_starts(starts or {})
+            self._group_registry.expect_starts(starts)
         return True
-
-
-def _starts(saved: Mapping[str, Sequence[Any]]) -> dict[GroupName, list[float]]:
-    return {GroupName(name): [float(each) for each in seconds] for name, seconds in saved.items()}

@@ -151,22 +151,20 @@ async def served_apis(objects: ApiObjects, settings: Settings) -> AsyncIterator[
     else:
         yield ok("APIs", f"{', '.join(_PARTS)}, {', '.join(_GROUPS)} are served")
     there = {name: await objects.get(f"/apis/{group}") is not None for group, name in _OPTIONAL.items()}
-    yield _optional({"pods/resize": "pods/resize" in parts, **there, "gate policies": await _policies(objects)}, settings)
+    all_parts = {"pods/resize": "pods/resize" in parts, **there, "gate policies": await _policies(objects)}
+    seen = ", ".join(f"{name}: {'yes' if found else 'no'}" for name, found in all_parts.items())
+    provider = settings.autoscaler.providers.clusterapi if settings.autoscaler.enabled else None
+    if provider is not None and provider.kubeconfig is None and not there["Cluster API"]:
+        advice = "install Cluster API, or name its management cluster in autoscaler.providers.clusterapi.kubeconfig"
+        yield problem("optional types", seen, advice)
+    else:
+        yield ok("optional types", seen)
 
 
 async def _policies(objects: ApiObjects) -> bool:
     """True if mutating admission policies are served in the version that deploy/gate uses."""
     found = await objects.get("/apis/admissionregistration.k8s.io/v1")
     return found is not None and any(each["name"] == "mutatingadmissionpolicies" for each in found["resources"])
-
-
-def _optional(there: Mapping[str, bool], settings: Settings) -> Check:
-    seen = ", ".join(f"{name}: {'yes' if found else 'no'}" for name, found in there.items())
-    provider = settings.autoscaler.providers.clusterapi if settings.autoscaler.enabled else None
-    if provider is not None and provider.kubeconfig is None and not there["Cluster API"]:
-        advice = "install Cluster API, or name its management cluster in autoscaler.providers.clusterapi.kubeconfig"
-        return problem("optional types", seen, advice)
-    return ok("optional types", seen)
 
 
 async def component_versions(objects: ApiObjects, git_version: str, schedulers: Iterable[str]) -> Check:

@@ -87,7 +87,18 @@ def read_permit(state_machine: StateMachine, key: PodKey) -> GrowingPod:
     reservation, vertical_pod = state_machine.state.reservations.get(pod.uid), state_machine.state.vertical_pods.get(pod.uid)
     if reservation is None or vertical_pod is None:
         raise NothingThere(f"permit {key}: the pod does not grow in place, or counts on no node")
-    return _grower(state_machine, pod, reservation, vertical_pod)
+    pod_resources = reservation.pod_resources
+    return GrowingPod(
+        pod=pod,
+        node=reservation.node,
+        reserved=amounts_of(pod_resources.reserved),
+        denied=amounts_of(pod_resources.capacity_pressure),
+        held=amounts_of(pod_resources.buffer),
+        writing=vertical_pod.writing is not None,
+        fenced=vertical_pod.fenced,
+        may_migrate=pod.migratable,
+        facts=_figures(reservation, vertical_pod),
+    )
 
 
 def read_migration(state_machine: StateMachine, key: PodKey, now: Instant) -> MigratingPod:
@@ -133,21 +144,6 @@ def _pod(state_machine: StateMachine, key: PodKey) -> Pod:
     if pod is None:
         raise NothingThere(f"pod {key}: is not in the cluster state")
     return pod
-
-
-def _grower(state_machine: StateMachine, pod: Pod, reservation: Reservation, vertical_pod: VerticalPodState) -> GrowingPod:
-    pod_resources = reservation.pod_resources
-    return GrowingPod(
-        pod=pod,
-        node=reservation.node,
-        reserved=amounts_of(pod_resources.reserved),
-        denied=amounts_of(pod_resources.capacity_pressure),
-        held=amounts_of(pod_resources.buffer),
-        writing=vertical_pod.writing is not None,
-        fenced=vertical_pod.fenced,
-        may_migrate=pod.migratable,
-        facts=_figures(reservation, vertical_pod),
-    )
 
 
 def _figures(reservation: Reservation, vertical_pod: VerticalPodState) -> dict[str, Any]:

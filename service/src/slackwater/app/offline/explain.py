@@ -69,14 +69,6 @@ def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key:
     )
 
 
-def _by_removal_groups(explain_input: ExplainInput, cluster: Cluster) -> ExplainInput:
-    """The input with the groups by which `simulate scale-down` judges nodes."""
-    known = explain_input.groups
-    groups, group_of = removal_groups(tuple(known.values()), explain_input.group_of, cluster)
-    added = {name: known.get(name) or GrowableGroup(group=group, template=None) for name, group in groups.items()}
-    return replace(explain_input, groups=added, group_of=group_of)
-
-
 def _explained(
     cluster: Cluster, explain_input: ExplainInput, what: Explainable, namespace: str, name: str
 ) -> tuple[Explanation, list[str]]:
@@ -91,9 +83,13 @@ def _explained(
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
                 raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
-            return explain_node(_by_removal_groups(explain_input, cluster), NodeName(name)), []
+            # By the groups with which `simulate scale-down` judges nodes.
+            known = explain_input.groups
+            groups, group_of = removal_groups(tuple(known.values()), explain_input.group_of, cluster)
+            added = {each: known.get(each) or GrowableGroup(group=group, template=None) for each, group in groups.items()}
+            return explain_node(replace(explain_input, groups=added, group_of=group_of), NodeName(name)), []
         case "group":
             if name not in explain_input.groups:
-                known = ", ".join(sorted(explain_input.groups)) or "none"
-                raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {known}")
+                names = ", ".join(sorted(explain_input.groups)) or "none"
+                raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {names}")
             return explain_group(explain_input, GroupName(name), {}), []

@@ -40,11 +40,8 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _version_conflicts(settings)
     yield from _election_conflicts(settings)
     yield from _listener_conflicts(settings)
-    yield from _agent_conflicts(settings)
     yield from _extender_conflicts(settings)
-    yield from _expander_conflicts(settings)
-    yield from _name_conflicts(settings)
-    yield from _external_tls_conflicts(settings)
+    yield from _autoscaler_conflicts(settings)
     yield from _slack_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _group_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
@@ -95,10 +92,7 @@ def _listener_conflicts(settings: Settings) -> Iterator[Conflict]:
                 seen=show(str(b)),
                 wanted=f"another port than listeners.{first}.address ({a})",
             )
-
-
-def _agent_conflicts(settings: Settings) -> Iterator[Conflict]:
-    agents = settings.listeners.agents
+    agents = listeners.agents
     at: Steps = ("listeners", "agents")
     tls = agents.tls
     if agents.authentication.certificates is not None and (tls is None or tls.client_ca_file is None):
@@ -128,15 +122,12 @@ def _extender_conflicts(settings: Settings) -> Iterator[Conflict]:
         )
 
 
-def _expander_conflicts(settings: Settings) -> Iterator[Conflict]:
+def _autoscaler_conflicts(settings: Settings) -> Iterator[Conflict]:
     expanders = settings.autoscaler.expanders
     for index, name in enumerate(expanders):
         if name in expanders[:index]:
             at: Steps = ("autoscaler", "expanders", index)
             yield Conflict(reads=(at,), seen=f"{show(name)} a second time", wanted="each expander once")
-
-
-def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
     first: dict[str, int] = {}
     for index, group in enumerate(settings.autoscaler.node_groups):
         if first.setdefault(group.name, index) != index:
@@ -146,6 +137,12 @@ def _name_conflicts(settings: Settings) -> Iterator[Conflict]:
                 seen=show(group.name),
                 wanted=f"another name than {json_path(earlier)}",
             )
+    external = settings.autoscaler.providers.externalgrpc
+    tls = external.tls if external is not None else None
+    tls_at: Steps = ("autoscaler", "providers", "externalgrpc", "tls")
+    if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
+        missing, given = ("keyFile", "certFile") if tls.key_file is None else ("certFile", "keyFile")
+        yield Conflict(reads=((*tls_at, missing), (*tls_at, given)), seen="nothing", wanted=f"what belongs to {given}")
 
 
 def _slack_conflicts(settings: Settings) -> Iterator[Conflict]:
@@ -201,15 +198,6 @@ def _group_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Itera
             text = f"{taint.key}:{taint.effect} a second time"
             yield Conflict(reads=(place,), seen=text, wanted="each key and effect once, as in a Node")
         seen.add((taint.key, taint.effect))
-
-
-def _external_tls_conflicts(settings: Settings) -> Iterator[Conflict]:
-    external = settings.autoscaler.providers.externalgrpc
-    tls = external.tls if external is not None else None
-    at: Steps = ("autoscaler", "providers", "externalgrpc", "tls")
-    if tls is not None and (tls.cert_file is None) != (tls.key_file is None):
-        missing, given = ("keyFile", "certFile") if tls.key_file is None else ("certFile", "keyFile")
-        yield Conflict(reads=((*at, missing), (*at, given)), seen="nothing", wanted=f"what belongs to {given}")
 
 
 def _allocatable_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:

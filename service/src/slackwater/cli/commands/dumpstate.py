@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 from slackwater.cli.commands.ops_client import add_listener, decoded, fetch, url_of
@@ -53,7 +53,11 @@ def _table(state: dict[str, Any]) -> Iterator[str]:
     closed = {entry["node"] for entry in state.get("quarantine", ())}
     rows = [_row(node, pods[node["name"]], node["name"] in closed) for node in state["nodes"]]
     yield from columns([_HEADINGS, *rows], right=range(2, len(_HEADINGS)))
-    yield from _pending(state.get("pending", ()))
+    if names := [f"{pod['namespace']}/{pod['name']}" for pod in state.get("pending", ())]:
+        yield f"pending: {len(names)}: {first_few(names, _MOST_NAMED)}"
+        yield f"  why: slackwater explain pod {names[0]}"
+    else:
+        yield "pending: none"
     counts = [f"{name}: {len(state[name])}" for name in _LISTS if state.get(name)]
     yield ", ".join([f"pods on nodes: {pods.total()}", *counts])
     for activity, note in sorted(state.get("paused", {}).items()):
@@ -85,12 +89,3 @@ def _status(node: dict[str, Any], closed: bool) -> str:
 
 def _percent(amounts: dict[str, int]) -> str:
     return f"{100 * amounts['reserved'] / amounts['total']:.0f}" if amounts["total"] else "-"
-
-
-def _pending(pods: Sequence[dict[str, Any]]) -> Iterator[str]:
-    names = [f"{pod['namespace']}/{pod['name']}" for pod in pods]
-    if not names:
-        yield "pending: none"
-        return
-    yield f"pending: {len(names)}: {first_few(names, _MOST_NAMED)}"
-    yield f"  why: slackwater explain pod {names[0]}"

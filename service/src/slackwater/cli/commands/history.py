@@ -51,17 +51,13 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
-    _check(args)
-    answer = _answer(args)
-    show(args, answer, lambda: _lines(args, answer))
-    return 0
-
-
-def _check(args: argparse.Namespace) -> None:
     pieces, want = args.name.split("/"), _KINDS[args.kind][1]
     if len(pieces) != (2 if args.kind == "pod" else 1) or not all(pieces):
         raise CommandFailed([f"history {args.kind}: got {args.name!r}, want {want}"])
     _seconds(args)
+    answer = _answer(args)
+    show(args, answer, lambda: _lines(args, answer))
+    return 0
 
 
 def _seconds(args: argparse.Namespace) -> float | None:

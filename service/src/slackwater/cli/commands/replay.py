@@ -44,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     first, count = None, 0
     try:
         with shown() as progress:
-            progress.step(f"repeating {os.path.basename(args.file)}", total=_size(args.file))
+            size = os.path.getsize(args.file) if os.path.isfile(args.file) else None  # `frames_of` reports a missing file
+            progress.step(f"repeating {os.path.basename(args.file)}", total=size)
             replay = Replay(frames_of(args.file, progress.at))
             for difference in replay.differences():
                 first, count = first or difference, count + 1
@@ -64,11 +65,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print(row)
     return ANSWERED_NO if count else 0
-
-
-def _size(path: str) -> int | None:
-    """The file's size in bytes; None if there is no such file. Reading the file reports that error later."""
-    return os.path.getsize(path) if os.path.isfile(path) else None
 
 
 def _row(difference: Any) -> dict[str, str | int | float]:
