@@ -17,7 +17,7 @@ from slackwater.model.effects import Effect
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row
 from slackwater.model.interning import cached_texts
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts
-from slackwater_protocol.units import byte_count, format_bytes, format_milli_cpu, milli_cpu
+from slackwater_protocol.units import byte_count, milli_cpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class PermitAnswer:
     slots."""
 
     permit: Amounts
-    slot_bytes: int  #: > 0; `permit.memory` is a multiple of it for a VM whose agent counts slots
+    slot_bytes: int  #: > 0; the permit's memory is a multiple of it for a VM whose agent counts slots
     migrate: bool  #: this request caused the decision to migrate the pod
     permit_limit_pending: bool  #: the permit is less than room allows, since the higher permit limit is not yet written
     node: NodeName | None = None  #: where the pod counts; for metrics
@@ -134,7 +134,7 @@ class PersistedPermit:
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _text(permit: Amounts, permit_limit: Amounts, pod: str, number: int, epoch: int) -> str:
     whose = {"pod": pod, "number": number, "epoch": epoch} if pod else {}
-    return json.dumps({"permit": _quantities(permit), "limit": _quantities(permit_limit), **whose}, separators=(",", ":"))
+    return json.dumps({"permit": permit.quantities, "limit": permit_limit.quantities, **whose}, separators=(",", ":"))
 
 
 def read_written(text: str | None) -> PersistedPermit | None:
@@ -153,10 +153,6 @@ def _read_written(text: str) -> PersistedPermit | None:
         return None
     written = PersistedPermit(permit=permit, permit_limit=permit_limit, pod=pod, number=number, epoch=epoch)
     return written if permit.within(permit_limit) else None
-
-
-def _quantities(amounts: Amounts) -> dict[str, int | str]:
-    return {"vCPUs": format_milli_cpu(amounts.cpu), "mem": format_bytes(amounts.memory)}
 
 
 def _counter(value: object) -> int:

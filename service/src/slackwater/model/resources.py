@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater_protocol.units import Bytes, MilliCpu
+from slackwater_protocol.units import Bytes, MilliCpu, format_bytes, format_milli_cpu
 
 ResourceName = Literal["cpu", "memory"]
 
@@ -55,6 +55,11 @@ class Amounts(NamedTuple):
     def column(self) -> "npt.NDArray[np.int64]":
         """The amounts as an array of shape (2, 1), which numpy broadcasts over rows."""
         return np.array([[self.cpu], [self.memory]], np.int64)
+
+    @property
+    def quantities(self) -> dict[str, int | str]:
+        """The amounts as agents' messages and the permit annotation write them; both must be >= 0."""
+        return {"vCPUs": format_milli_cpu(self.cpu), "mem": format_bytes(self.memory)}
 
     def plus(self, other: "Amounts") -> "Amounts":
         return Amounts(MilliCpu(self.cpu + other.cpu), Bytes(self.memory + other.memory))

@@ -36,7 +36,6 @@ from slackwater_protocol.agent import (
     wire_memory,
 )
 from slackwater_protocol.agent_versions import counts_slots
-from slackwater_protocol.units import Bytes, MilliCpu, format_bytes, format_milli_cpu
 
 _log = structlog.get_logger(__name__)
 
@@ -312,15 +311,16 @@ def _read(body: bytes) -> PermitAsk:
     :raises InvalidBody: the request fails a check.
     """
     request = _decoder.decode(body)
-    version, unit, permitted, metrics = request.protoVersion, request.computeUnit, request.lastPermit, request.metrics
+    version, permitted, metrics = request.protoVersion, request.lastPermit, request.metrics
     if not 0 <= version < 2**32:
         raise ValueError
+    unit = None if request.computeUnit is None else request.computeUnit.amounts
     ask = PermitAsk(
         key=PodKey(request.pod.namespace, request.pod.name),
         version=version,
         asked=request.resources.amounts,
         last_permit=None if permitted is None else permitted.amounts,
-        compute_unit=None if unit is None or not any(unit.amounts) else unit.amounts,
+        compute_unit=None if unit is None or not any(unit) else unit,
         load=None if metrics is None else metrics.load,
         slots=counts_slots(version),
     )
@@ -346,13 +346,14 @@ def _as_agents_write(body: bytes) -> bytes:
 
 def written(answer: PermitAnswer, *, slots: bool) -> bytes:
     """Encodes an answer in the form of `PluginResponse`. Amounts are rounded down, since a permit is an upper bound."""
-    memory = answer.permit.memory // answer.slot_bytes if slots else answer.permit.memory
-    return _body(answer.permit.cpu, memory, answer.migrate, slots)
+    return _body(answer.permit, answer.slot_bytes if slots else None, answer.migrate)
 
 
 @lru_cache(maxsize=_CACHED_AMOUNTS)
-def _body(cpu: MilliCpu, memory: int, migrate: bool, slots: bool) -> bytes:
-    permit = {"vCPUs": format_milli_cpu(cpu), "mem": memory if slots else format_bytes(Bytes(memory))}
+def _body(amounts: Amounts, slot_bytes: int | None, migrate: bool) -> bytes:
+    permit = amounts.quantities
+    if slot_bytes is not None:
+        permit["mem"] = amounts.memory // slot_bytes
     return msgspec.json.encode({"permit": permit, "migrate": {}} if migrate else {"permit": permit})
 
 
