@@ -10,6 +10,7 @@ Deliberately absent: anything that waits.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Literal
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
@@ -224,12 +225,8 @@ class ScaleDownLoop:
             found.append((unremovable_reason, f"{waited:.0f} s, more than {ripe:.0f} s"))
         removals, _ = self._drains.under_way()
         if removals >= policy.max_scale_down_parallelism:
-            found.append(
-                (
-                    UnremovableReason.THROTTLED,
-                    f"{removals} nodes are being removed, at most {policy.max_scale_down_parallelism}",
-                )
-            )
+            text = f"{removals} nodes are being removed, at most {policy.max_scale_down_parallelism}"
+            found.append((UnremovableReason.THROTTLED, text))
         return waited, found
 
     # --- act --------------------------------------------------------------------------------------------------------------
@@ -303,20 +300,14 @@ class ScaleDownLoop:
     def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
         """The groups that cool down, and why."""
         policy = self._configured()
-        found = (
-            (
-                name,
-                self._group_registry.cooling(
-                    name,
-                    now,
-                    after_add=policy.delay_after_add,
-                    after_delete=policy.delay_after_delete,
-                    after_failure=policy.delay_after_failure,
-                ),
-            )
-            for name in names
+        cooling = partial(
+            self._group_registry.cooling,
+            now=now,
+            after_add=policy.delay_after_add,
+            after_delete=policy.delay_after_delete,
+            after_failure=policy.delay_after_failure,
         )
-        return {name: why for name, why in found if why is not None}
+        return {name: why for name in names if (why := cooling(name)) is not None}
 
     def _order(self, found: Removable, unix_now: UnixTime) -> DrainOrder | None:
         """The order to remove the node, which it also announces; None if the node has gone since the plan was made."""

@@ -205,15 +205,12 @@ def find_destinations(replica: SnapshotReplica, uids: Sequence[PodUid], cutoff: 
         put_kept_room(replica, uids)
         facts = replica.snapshot.facts
         live: list[int] = np.flatnonzero(facts.live[: facts.n_rows]).tolist()
-        rows: Rows = np.array([row for row in live if not _is_draining(replica, row)], np.intp)
+        draining = {row for row in live if any(taint.key == TO_BE_DELETED_TAINT for taint in facts.nodes[row].taints)}
+        rows: Rows = np.array([row for row in live if row not in draining], np.intp)
         for pod in sorted(pods, key=lambda pod: (-pod.priority, pod.key)):
             hint = facts.row_of.get(hints[pod.uid], NOWHERE) if pod.uid in hints else NOWHERE
             found.append(_moved(replica, pod, rows, hint))
     return found
-
-
-def _is_draining(replica: SnapshotReplica, row: int) -> bool:
-    return any(taint.key == TO_BE_DELETED_TAINT for taint in replica.snapshot.facts.nodes[row].taints)
 
 
 def _moved(replica: SnapshotReplica, pod: Pod, rows: Rows, hint: int) -> Destination:

@@ -276,9 +276,8 @@ class Autoscaler:
         """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""
         with watch:
             scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
-            granted = self.group_registry.grant(
-                [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)], self._clocks.clock()
-            )
+            infos = [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)]
+            granted = self.group_registry.grant(infos, self._clocks.clock())
         await self._actor.grow(granted, done)
         by_group = {scale_up.group: scale_up for scale_up in scale_ups}
         groups = self.group_registry.group_status

@@ -155,16 +155,12 @@ def _slos(record: LoopRecord | None) -> Iterator[Metric]:
     yield gauge("slackwater_slack_slo_kept_ratio", "Share of the last day's pods that got a node in time.", shares, "slo")
     room = {name: each.forecast.room for name, each in rooms.items()}
     yield gauge("slackwater_slack_slo_room_pods", "Pods for which room is wanted now.", room, "slo")
-    leads, meaning = (
-        {name: each.lead_seconds for name, each in rooms.items()},
-        "Assumed time from the request for a node until it is ready.",
-    )
+    leads = {name: each.lead_seconds for name, each in rooms.items()}
+    meaning = "Assumed time from the request for a node until it is ready."
     yield gauge("slackwater_slack_slo_lead_seconds", meaning, leads, "slo")
     every = () if record is None else record.group_status.values()
-    starts, meaning = (
-        {each.name: max(each.starts) for each in every if each.starts},
-        "Start time of the slowest of the group's last nodes.",
-    )
+    starts = {each.name: max(each.starts) for each in every if each.starts}
+    meaning = "Start time of the slowest of the group's last nodes."
     yield gauge("slackwater_node_start_seconds", meaning, starts, "node_group")
 
 

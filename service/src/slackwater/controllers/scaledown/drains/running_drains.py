@@ -151,12 +151,11 @@ class Drains:
         taints of the batch."""
         batch = self._batch_of[failed.order.node]
         others = [drain for node, drain in self._drains.items() if self._batch_of[node] == batch and drain is not failed]
+        detail = f"with {failed.order.node}: {failed.detail}"
         effects: list[Effect] = []
         for drain in others:
             if drain.phase in {"marking", "marked"}:
-                effects += self._give_up(
-                    drain, UnremovableReason.TAINT_FAILED, f"with {failed.order.node}: {failed.detail}", now
-                )
+                effects += self._give_up(drain, UnremovableReason.TAINT_FAILED, detail, now)
         return effects
 
     def _give_up(self, drain: Drain, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
