@@ -95,9 +95,9 @@ def test_an_annotation_is_a_number_or_a_share(text: str, want: int) -> None:
 
 @pytest.mark.parametrize("text", ["yes", "-1", "1.5", "%", "", "٣", "99999999"])
 def test_another_annotation_is_reported_and_asks_for_nothing(text: str) -> None:
-    answer = marked([a_workload(slack=text)], [], {})
-    assert answer.pod_headroom == ()
-    assert answer.problems[0].startswith("ReplicaSet default/web: annotation slackwater.dev/slack: ")
+    pod_headroom, problems = marked([a_workload(slack=text)], [], {})
+    assert pod_headroom == []
+    assert problems[0].startswith("ReplicaSet default/web: annotation slackwater.dev/slack: ")
 
 
 def test_pods_of_one_controller_count_together_and_the_workloads_annotation_holds_for_its_pods() -> None:
@@ -106,15 +106,15 @@ def test_pods_of_one_controller_count_together_and_the_workloads_annotation_hold
         structs.replace(a_pod(f"p{n}", cpu=f"{n + 1}"), eviction_facts=eviction_facts, created_at=f"2026-01-0{n + 1}T00:00:00Z")
         for n in range(3)
     ]
-    (one,) = marked([], pods, {}).pod_headroom
+    (one,), _ = marked([], pods, {})
     assert (one.source, one.count, one.kind.requests.cpu) == ("ReplicaSet default/web", 2, 3000)
-    (one,) = marked([a_workload(slack="1")], pods, {}).pod_headroom
+    (one,), _ = marked([a_workload(slack="1")], pods, {})
     assert (one.count, one.kind.requests.cpu) == (1, 500)
 
 
 def test_the_annotation_of_a_pod_without_a_controller_counts() -> None:
     pod = structs.replace(a_pod("alone"), eviction_facts=EvictionFacts(slack="1"))
-    assert [(one.source, one.count) for one in marked([], [pod], {}).pod_headroom] == [("Pod default/alone", 1)]
+    assert [(one.source, one.count) for one in marked([], [pod], {})[0]] == [("Pod default/alone", 1)]
 
 
 def test_what_only_one_pod_can_have_is_not_asked_for_again() -> None:

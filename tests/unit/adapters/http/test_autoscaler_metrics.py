@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.outcome import PlanFailure
@@ -50,7 +50,7 @@ def a_record() -> LoopRecord:
             (Grow(group=A, provider="cloud", seen=2, to=7), None),
             (Grow(group=B, provider="cloud", seen=2, to=4), ProviderError("quota", B, "no")),
         ),
-        queued=(WaitingScaleUp(group=A, nodes=40, priority=0, waits_for="x"),),
+        queued=(ScaleUpInfo(group=A, nodes=40, priority=0, waits_for="x"),),
         problems=("node group b: quota: no",),
         failures=(PlanFailure(part="group", about="node group b", error="ValueError: x", trace=""),),
         failed={"timeout": 2, "BOOT_FAILED": 1},

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from msgspec import structs
 
-from slackwater.cluster.nodegroups.status import WaitingScaleUp
+from slackwater.cluster.nodegroups.status import ScaleUpInfo
 from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, UnixTime
@@ -118,7 +118,7 @@ async def test_a_node_that_gets_ready_starts_a_loop_only_where_requests_are_queu
         await found.until(1)
         found.take(NodeSeen(a_node("n1")))
         assert found.autoscaler.last is found.records[-1]
-        found.scenario.group_registry.queued = (WaitingScaleUp(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
+        found.scenario.group_registry.queued = (ScaleUpInfo(group=GroupName("a"), nodes=1, priority=0, waits_for="x"),)
         found.take(NodeSeen(a_node("n2")))
         await found.until(2)
     assert len(found.records) == 2

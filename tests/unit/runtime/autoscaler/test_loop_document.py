@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from slackwater.cluster.nodegroups.status import LostInstance, NodeGroupBackoff, NodeGroupStatus, WaitingScaleUp
+from slackwater.cluster.nodegroups.status import LostInstance, NodeGroupBackoff, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -80,7 +80,7 @@ def test_too_many_unready_nodes_are_unhealthy() -> None:
 
 
 def test_the_record_says_what_waits_and_why_a_group_is_closed() -> None:
-    queued = WaitingScaleUp(group=GroupName("a"), nodes=40, priority=5, waits_for="nodes in creation in the cluster")
+    queued = ScaleUpInfo(group=GroupName("a"), nodes=40, priority=5, waits_for="nodes in creation in the cluster")
     document = record_document(a_record(a_group_status(backoff=BACKOFF), queued=(queued,)))
     assert document["at"] == "2026-08-21T10:00:00.123Z"
     assert document["queued"] == [{"group": "a", "nodes": 40, "priority": 5, "waitsFor": "nodes in creation in the cluster"}]

@@ -244,11 +244,9 @@ class GroupMemory:
             return LostInstance(instance, "timeout", "its node did not register in time", given_up=False)
         if observation is None or observation.used or observation.name in self._started:
             return None
-        created_at = self._created_at(instance.id, observation)
-        if now - (self._since[instance.id] if created_at is None else created_at) > policy.provision_timeout_of(self.group):
-            return LostInstance(
-                instance, "timeout", f"node {observation.name} registered and was not ready in time", given_up=False
-            )
+        if now - self._appeared_at(instance.id, observation, now) > policy.provision_timeout_of(self.group):
+            message = f"node {observation.name} registered and was not ready in time"
+            return LostInstance(instance, "timeout", message, given_up=False)
         return None
 
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:

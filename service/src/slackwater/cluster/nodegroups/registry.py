@@ -13,7 +13,6 @@ from slackwater.cluster.nodegroups.status import (
     NodeGroupStatus,
     NodeObservation,
     ScaleUpInfo,
-    WaitingScaleUp,
     after_failure,
 )
 from slackwater.model.ids import Instant
@@ -29,7 +28,7 @@ class NodeGroupRegistry:
         self._group_status: dict[GroupName, NodeGroupStatus] = {}
         self._expected_starts: Mapping[GroupName, Sequence[float]] = {}
         #: The nodes that the last `grant` did not allow yet, for people.
-        self.queued: tuple[WaitingScaleUp, ...] = ()
+        self.queued: tuple[ScaleUpInfo, ...] = ()
 
     @property
     def group_status(self) -> Mapping[GroupName, NodeGroupStatus]:
@@ -117,15 +116,14 @@ class NodeGroupRegistry:
             for name, memory in self._memories.items()
             if memory.unconfirmed is not None
         ]
-        queued: list[WaitingScaleUp] = []
+        queued: list[ScaleUpInfo] = []
         rooms = _Rooms(self._group_status.values(), self.policy)
         for info in sorted(infos, key=lambda info: -info.priority):
             group_status = self._group_status[info.group]
             closed = group_status.closed(now)
             nodes, limit = (0, closed) if closed is not None else rooms.take(group_status, info)
             if limit is not None:
-                left = info.nodes - nodes
-                queued.append(WaitingScaleUp(group=info.group, nodes=left, priority=info.priority, waits_for=limit))
+                queued.append(replace(info, nodes=info.nodes - nodes, waits_for=limit))
         self.queued = tuple(queued)
         repeated = (scale_up for scale_up in again if self._group_status[scale_up.group].known)
         return (*repeated, *rooms.scale_ups(self._group_status))

@@ -283,21 +283,13 @@ GroupCleanup = LowerTarget | Delete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpInfo:
-    """The nodes that a plan wants to add to a group."""
+    """The nodes that a plan wants to add to a group. `waits_for`: the limit that they have to wait for; "" before that is
+    known."""
 
     group: GroupName
     nodes: int
     priority: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingScaleUp:
-    """The nodes of a scale-up that have to wait, and the limit that they wait for."""
-
-    group: GroupName
-    nodes: int
-    priority: int
-    waits_for: str
+    waits_for: str = ""
 
 
 T = TypeVar("T")

@@ -48,7 +48,11 @@ class NewNodes:
     def fill(self, kind: KindId, count: int) -> Rows:
         """Places as many of `count` pods as possible on open nodes and on nodes that it opens. Returns the node of each, shape
         (placed,)."""
-        placed = self._onto_open(kind, count)
+        accepting = self._accepting_rows(kind)
+        # Comparing is far cheaper than dividing, and most nodes are full most of the time.
+        for line, amount in self.template_nodes.amounts(kind) if accepting.any() else ():
+            accepting &= self.free[line, : self.n] >= amount
+        placed = self._put(kind, np.flatnonzero(accepting), count)
         rest = count - len(placed)
         if rest:
             new = self.open(kind, rest)
@@ -78,13 +82,6 @@ class NewNodes:
         """Counts pods that `TrackedNodes` has placed: one pod of the equivalence group for each entry of `nodes`."""
         at, counts = np.unique(nodes, return_counts=True)
         self._count_pods(kind, at, counts)
-
-    def _onto_open(self, kind: KindId, count: int) -> Rows:
-        accepting = self._accepting_rows(kind)
-        # Comparing is far cheaper than dividing, and most nodes are full most of the time.
-        for line, amount in self.template_nodes.amounts(kind) if accepting.any() else ():
-            accepting &= self.free[line, : self.n] >= amount
-        return self._put(kind, np.flatnonzero(accepting), count)
 
     def _accepting_rows(self, kind: KindId) -> Mask:
         """The open nodes that take a pod of the equivalence group by all rules but amounts."""

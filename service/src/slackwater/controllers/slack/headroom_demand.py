@@ -70,14 +70,14 @@ def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Headro
         if owners and eviction_facts.owner is not None and (key := (pod.key.namespace, eviction_facts.owner)) in owners:
             _note(newest, key, pod)
     buffers = resolved(headroom_requests, newest)
-    found = marked(headroom_requests.marked, carrying, newest)
+    found, problems = marked(headroom_requests.marked, carrying, newest)
     pod_headroom = [each.pod_headroom for each in buffers if each.pod_headroom is not None]
-    limited = within_quotas([*pod_headroom, *found.pod_headroom], headroom_requests.quotas)
+    limited = within_quotas([*pod_headroom, *found], headroom_requests.quotas)
     kept = {each.source: each.count for each in limited.pod_headroom}
     return HeadroomDemand(
         pod_headroom=limited.pod_headroom,
         buffers=tuple(with_quota(each, kept.get(source_of(each.buffer), 0)) for each in buffers),
-        problems=found.problems,
+        problems=tuple(problems),
         cuts=limited.cuts,
     )
 
@@ -204,15 +204,6 @@ def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
 MOST: Final = 50_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedWorkloads:
-    """The placeholders for workloads with the annotation. `problems`: texts for people about annotations that cannot be
-    read."""
-
-    pod_headroom: tuple[PodHeadroom, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
 @dataclass(slots=True)
 class _Group:
     """The pods of one controller that have the annotation: the newest one, and their number."""
@@ -234,8 +225,11 @@ def wanted(text: str, replicas: int) -> int:
     return count
 
 
-def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[tuple[str, Owner], Pod]) -> MarkedWorkloads:
-    """The placeholders for workloads with the annotation. `workloads` and `pods`: the controllers and the pods that have it.
+def marked(
+    workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[tuple[str, Owner], Pod]
+) -> tuple[list[PodHeadroom], list[str]]:
+    """The placeholders for workloads with the annotation, and texts for people about annotations that cannot be read.
+    `workloads` and `pods`: the controllers and the pods that have it.
 
     "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of the workload's replicas, rounded up; "0" for
     none (rules then ignore these pods when they size the placeholder for the largest pod). Pods of one controller count as one
@@ -261,7 +255,7 @@ def marked(workloads: Iterable[Workload], pods: Iterable[Pod], newest: Mapping[t
         else:
             headroom = PodHeadroom(source=name, kind=pod.kind, labels=pod.labels, count=count, capped=True, pod=pod)
             found += [headroom] if count else []
-    return MarkedWorkloads(pod_headroom=tuple(found), problems=tuple(problems))
+    return found, problems
 
 
 def _by_controller(pods: Iterable[Pod], decided_keys: set[tuple[str, Owner]]) -> dict[str, _Group]:

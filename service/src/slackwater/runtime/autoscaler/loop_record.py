@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final, Literal, get_args
 
-from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, WaitingScaleUp
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
@@ -80,7 +80,7 @@ class LoopRecord:
     planned: Mapping[GroupName, int] = field(default_factory=dict)
     needed_by: Mapping[GroupName, NeededBy] = field(default_factory=dict)
     asked: tuple[tuple[Grow, ProviderError | None], ...] = ()
-    queued: tuple[WaitingScaleUp, ...] = ()
+    queued: tuple[ScaleUpInfo, ...] = ()
     deleted: Mapping[GroupName, int] = field(default_factory=dict)
     lowered: Mapping[GroupName, int] = field(default_factory=dict)
     #: The number of deleted instances by error code.

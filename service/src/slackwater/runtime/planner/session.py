@@ -18,7 +18,6 @@ from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.changes import Changes
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.objects import Pod
 from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, Failed, PlannerQuestion, Question
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
@@ -63,7 +62,7 @@ class Session:
         self._progress, self._reported_at = progress, 0.0
         self._maker = PlanMaker(self._clock)
         self._decoder = Decoder()
-        self._encoder = Encoder(FRAMED_TYPES, theirs=self._is_theirs)
+        self._encoder = Encoder(FRAMED_TYPES, theirs=lambda pod: self._maker.replica.find(pod.uid) is pod)
         #: The destinations that the last scale-down plan found for the pods of each node. Not sent to the service, because only
         #: the next plan reads them and they are tens of thousands.
         self._hints: _Hints = {}
@@ -127,9 +126,6 @@ class Session:
             return
         for changes in later:
             self._maker.replica.take(changes)
-
-    def _is_theirs(self, pod: Pod) -> bool:
-        return self._maker.replica.find(pod.uid) is pod
 
     # --- questions ----------------------------------------------------------------------------------------------------------
 
