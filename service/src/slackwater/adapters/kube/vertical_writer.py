@@ -62,7 +62,12 @@ class VerticalWriter:
         path = object_path(MACHINES_PATH if effect.on == "machine" else PODS_PATH, effect.key)
         if effect.before is None:
             return await self._write_first_permit(effect, path, deadline)
-        answer = await self._send("PATCH", path, _permit_patch(effect, effect.before), deadline, content_type=JSON_PATCH)
+        patch = [
+            {"op": "test", "path": "/metadata/uid", "value": effect.uid},
+            {"op": "test", "path": _PERMIT_POINTER, "value": effect.before},
+            {"op": "replace", "path": _PERMIT_POINTER, "value": effect.text},
+        ]
+        answer = await self._send("PATCH", path, patch, deadline, content_type=JSON_PATCH)
         if answer.status not in _CONDITION_FAILED:
             return _permit_outcome(effect, answer)
         there = await self._read_permit(effect, path, deadline)
@@ -161,11 +166,3 @@ def _permit_outcome(effect: WritePermit, answer: Response) -> Outcome:
     if outcome.verdict == "refused":
         return replace(outcome, event=PermitNotWritten(effect.pod, outcome.detail))
     return outcome
-
-
-def _permit_patch(effect: WritePermit, before: str) -> list[dict[str, Any]]:
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": effect.uid},
-        {"op": "test", "path": _PERMIT_POINTER, "value": before},
-        {"op": "replace", "path": _PERMIT_POINTER, "value": effect.text},
-    ]

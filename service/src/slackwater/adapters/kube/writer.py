@@ -89,11 +89,6 @@ class PreemptionWriter:
         return replace(outcome, verdict="again") if answer.status == HTTPStatus.CONFLICT else outcome
 
 
-_CONFLICT: Final = 409
-_NOT_FOUND: Final = 404
-_UNPROCESSABLE: Final = 422
-
-
 class PodWriter:
     """Carries out the effects of `model.effects.PlacingEffect` on single pods.
 
@@ -116,14 +111,9 @@ class PodWriter:
                 return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
-            case Activate() | Nominate() | WritePreempting():
-                return await self._annotate(effect, deadline)
-
-    async def _annotate(self, effect: Activate | Nominate | WritePreempting, deadline: float) -> Outcome:
-        match effect:
             case Activate():
-                annotations = {TOUCHED: f"{effect.why} {self._stamp()}"}
-                return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": annotations}}, deadline)
+                touched = {TOUCHED: f"{effect.why} {self._stamp()}"}
+                return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": touched}}, deadline)
             case Nominate():
                 patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
                 return await self._patch(effect, "/status", patch, deadline)
@@ -139,9 +129,9 @@ class PodWriter:
             "target": {"apiVersion": "v1", "kind": "Node", "name": effect.node},
         }
         answer = await self._send("POST", f"{_path(effect.key)}/binding", body, deadline)
-        if answer.status == _NOT_FOUND:
+        if answer.status == HTTPStatus.NOT_FOUND:
             return _bind_ended(effect, "gone", answer)
-        if answer.status == _CONFLICT:
+        if answer.status == HTTPStatus.CONFLICT:
             return await self._why_not_bound(effect, answer, deadline)
         outcome = outcome_of(answer)
         if outcome.verdict == "done":
@@ -174,19 +164,19 @@ class PodWriter:
     ) -> Outcome:
         answer = await self._send("PATCH", _path(effect.key) + part, patch, deadline, content_type=content_type)
         outcome = outcome_of(answer)
-        if answer.status == _NOT_FOUND:
+        if answer.status == HTTPStatus.NOT_FOUND:
             return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))
-        if answer.status not in {_CONFLICT, _UNPROCESSABLE}:
+        if answer.status not in _UNCERTAIN:
             return outcome
         # The UID did not match, the pod is bound by now, or too many wrote at once: reading the pod tells which.
         found = await self.read(effect.uid, effect.key, deadline)
-        crowded = answer.status == _CONFLICT and not isinstance(found.event, PodGone)
+        crowded = answer.status == HTTPStatus.CONFLICT and not isinstance(found.event, PodGone)
         return Outcome("again" if crowded else "refused", answer.status, outcome.detail, event=found.event)
 
     async def read(self, uid: PodUid, key: PodKey, deadline: float) -> Outcome:
         """Reads a pod. If it is gone, or another pod has its name, the outcome's event is `PodGone`. Raises `KubeError`."""
         answer = await self._send("GET", _path(key), None, deadline)
-        if answer.status == _NOT_FOUND:
+        if answer.status == HTTPStatus.NOT_FOUND:
             return Outcome("done", answer.status, event=PodGone(uid, key, read=True))
         outcome = outcome_of(answer)
         if outcome.verdict != "done":

@@ -1,7 +1,6 @@
 """Implements the embedded API server's actions on pods: binding, eviction, and deletion with a grace period."""
 
 from collections.abc import Callable
-from typing import Any
 
 from slackwater.sandbox.embedded.admission import rfc3339
 from slackwater.sandbox.embedded.faults import Fault, Json, conflict, other_uid
@@ -95,7 +94,9 @@ class PodActions:
         stored = self._store.get(PODS, key)
         pod, meta = stored.body, stored.body["metadata"]
         check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
-        grace = self._grace(pod, options.get("gracePeriodSeconds"))
+        asked = options.get("gracePeriodSeconds")
+        at_once = not pod["spec"].get("nodeName") or pod["status"].get("phase") in _TERMINAL
+        grace = 0 if at_once else int(pod["spec"]["terminationGracePeriodSeconds"] if asked is None else asked)
         left = meta.get("deletionGracePeriodSeconds")
         if left is not None and left <= grace and grace:
             return stored
@@ -107,12 +108,6 @@ class PodActions:
         }
         marked = self._store.put(PODS, key, {**pod, "metadata": {**meta, **ending}})
         return marked if grace or meta.get("finalizers") else self._store.remove(PODS, key)
-
-    def _grace(self, pod: Json, asked: int | None) -> int:
-        if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _TERMINAL:
-            return 0
-        grace: Any = pod["spec"]["terminationGracePeriodSeconds"] if asked is None else asked
-        return int(grace)
 
 
 def _too_many(text: str, seconds: int | None) -> Fault:
