@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 from slackwater.model.pod_constraints import NodeSelectorTerm
 
 #: Every DeviceClass backs the extended resource named by this prefix and the class's name, in addition to the one that its spec
@@ -67,23 +69,21 @@ class Capacity:
     unreduced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceTaint:
+class DeviceTaint(Struct, frozen=True):
     """A taint of a device."""
 
-    key: str
-    value: str
-    effect: str
+    key: str = ""
+    value: str = ""
+    effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceToleration:
+class DeviceToleration(Struct, frozen=True):
     """A device taint that a request tolerates. An empty key tolerates every key, an empty effect every effect."""
 
-    key: str
-    operator: str
-    value: str
-    effect: str
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater.model.selectors import Selector
 
@@ -39,12 +41,11 @@ class Claim:
         return bool(self.volume) and self.bound
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimRef:
+class ClaimRef(Struct, frozen=True, kw_only=True):
     """The claim that a volume is reserved for; `uid` is "" if a person reserved the volume by the claim's name."""
 
-    namespace: str
-    name: str
+    namespace: str = ""
+    name: str = ""
     uid: str = ""
 
 

@@ -8,9 +8,9 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, field
 
-from slackwater.adapters.api_objects import Int64, ObjectMetaWire, TaintWire, Wire
-from slackwater.adapters.kube.structs import ConditionWire, NodeSelectorWire, Quantity, TolerationWire
-from slackwater.model.devices import MOST_RESULTS
+from slackwater.adapters.api_objects import Int64, ObjectMetaWire, Wire
+from slackwater.adapters.kube.structs import ConditionWire, NodeSelectorWire, Quantity
+from slackwater.model.devices import MOST_RESULTS, DeviceTaint, DeviceToleration
 
 T = TypeVar("T")
 _Few = Annotated[list[T], Meta(max_length=32)]
@@ -74,7 +74,7 @@ class DeviceWire(Wire):
     node_name: str | None = None
     node_selector: NodeSelectorWire | None = None
     all_nodes: bool | None = None
-    taints: _Few[TaintWire] | None = None
+    taints: _Few[DeviceTaint] | None = None
     binds_to_node: bool | None = None
     binding_conditions: _Few[str] | None = None
     binding_failure_conditions: _Few[str] | None = None
@@ -115,7 +115,7 @@ class TaintSelectorWire(Wire):
 
 
 class TaintRuleSpecWire(Wire):
-    taint: TaintWire
+    taint: DeviceTaint
     device_selector: TaintSelectorWire | None = None
 
 
@@ -155,7 +155,7 @@ class AskWire(Wire):
     allocation_mode: str = ""
     count: _Count | None = None
     admin_access: bool | None = None
-    tolerations: _Few[TolerationWire] | None = None
+    tolerations: _Few[DeviceToleration] | None = None
     capacity: CapacityAskWire | None = None
 
 

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.api_objects import ObjectDecoder, TaintWire
+from slackwater.adapters.api_objects import ObjectDecoder
 from slackwater.adapters.kube.device_gates import stored_claim, stored_class, stored_slice, stored_spec
 from slackwater.adapters.kube.device_structs import (
     AllocationWire,
@@ -50,10 +50,8 @@ from slackwater.model.devices import (
     DeviceConstraint,
     DeviceId,
     DeviceRequest,
-    DeviceTaint,
     DeviceTaintRule,
     DeviceTaintSelector,
-    DeviceToleration,
     NodeChoice,
     RequestPolicy,
     ResourceClaim,
@@ -115,7 +113,7 @@ def _device(wire: DeviceWire, *, per_device: bool) -> Device:
         name=wire.name,
         attributes=tuple((name, _attribute(value)) for name, value in sorted((wire.attributes or {}).items())),
         capacity=tuple(_capacity(name, value) for name, value in sorted((wire.capacity or {}).items())),
-        taints=tuple(map(_taint, wire.taints or ())),
+        taints=tuple(wire.taints or ()),
         consumes=tuple(CounterSet(each.counter_set, _counters(each.counters)) for each in wire.consumes_counters or ()),
         nodes=_choice(wire) if per_device else None,
         shareable=bool(wire.allow_multiple_allocations),
@@ -123,10 +121,6 @@ def _device(wire: DeviceWire, *, per_device: bool) -> Device:
         binding=None if wire.binding_conditions is None else tuple(wire.binding_conditions),
         failures=tuple(wire.binding_failure_conditions or ()),
     )
-
-
-def _taint(wire: TaintWire) -> DeviceTaint:
-    return DeviceTaint(wire.key, wire.value, wire.effect)
 
 
 def _choice(wire: SliceSpecWire | DeviceWire) -> NodeChoice:
@@ -201,7 +195,7 @@ def decode_device_taint_rule(raw: bytes | msgspec.Raw, kubernetes: KubernetesVer
     if wire.api_version not in ("", *TAINT_RULE_APIS):
         raise ValueError(f"got apiVersion {wire.api_version:.60}, want one of {', '.join(TAINT_RULE_APIS)}")
     return DeviceTaintRule(
-        name=wire.metadata.name, taint=_taint(wire.spec.taint), selector=_taint_selector(wire.spec.device_selector, kubernetes)
+        name=wire.metadata.name, taint=wire.spec.taint, selector=_taint_selector(wire.spec.device_selector, kubernetes)
     )
 
 
@@ -282,7 +276,7 @@ def _ask(wire: AskWire, name: str) -> DeviceAsk:
         selectors=_expressions(wire.selectors),
         count=None if wire.allocation_mode == "All" else wire.count or 1,
         admin=bool(wire.admin_access),
-        tolerations=tuple(DeviceToleration(t.key, t.operator, t.value, t.effect) for t in wire.tolerations or ()),
+        tolerations=tuple(wire.tolerations or ()),
         consumes=tuple((name, parse_nanos(amount)) for name, amount in sorted(consumes.items())),
     )
 

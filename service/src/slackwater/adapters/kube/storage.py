@@ -63,12 +63,6 @@ class _ClaimWire(ObjectWire):
     status: _PhaseWire = field(default_factory=_PhaseWire)
 
 
-class _RefWire(Wire):
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
 class _CsiSourceWire(Wire):
     driver: str = ""
     volume_handle: str = ""
@@ -84,7 +78,7 @@ class _VolumeSpecWire(Wire):
     storage_class_name: str = ""
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
-    claim_ref: _RefWire | None = None
+    claim_ref: ClaimRef | None = None
     node_affinity: _VolumeAffinityWire | None = None
     csi: _CsiSourceWire | None = None
     aws_elastic_block_store: EbsWire | None = None
@@ -215,7 +209,7 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
         access_modes=tuple(spec.access_modes or ()),
         mode=spec.volume_mode or "Filesystem",
         attributes_class=spec.volume_attributes_class_name or "",
-        claim=None if (ref := spec.claim_ref) is None else ClaimRef(namespace=ref.namespace, name=ref.name, uid=ref.uid),
+        claim=spec.claim_ref,
         node_terms=terms,
         migrated_terms=migrated_terms(plugin, terms, labels),
         driver=driver,
