@@ -38,7 +38,7 @@ class Story:
     value: str = ""
 
 
-def told_by(metric: str, values: str, **labels: str) -> dict[str, str]:
+def reported_by(metric: str, values: str, **labels: str) -> dict[str, str]:
     """One series as it is scraped from one replica."""
     inside = ",".join(f"{name}={json.dumps(value)}" for name, value in {**labels, **_AT}.items())
     return {f"{metric}{{{inside}}}": values}
@@ -51,7 +51,7 @@ def took(verb: str, *, quick: int, slow: int) -> dict[str, str]:
     return {
         series: values
         for le, step in steps.items()
-        for series, values in told_by(_BUCKET, f"0+{step}x40", verb=verb, le=le).items()
+        for series, values in reported_by(_BUCKET, f"0+{step}x40", verb=verb, le=le).items()
     }
 
 
@@ -67,7 +67,7 @@ STORIES = [
     Story(
         alert="SlackwaterNotSynced",
         what="a service that never gets ready",
-        series=told_by("slackwater_synced", "0x30"),
+        series=reported_by("slackwater_synced", "0x30"),
         quiet=(0, 4),
         loud=(5, 30),
         labels=_AT,
@@ -75,13 +75,13 @@ STORIES = [
     Story(
         alert="SlackwaterNotSynced",
         what="a start that takes four minutes, and a service that is gone",
-        series=told_by("slackwater_synced", "0x3 1x10 stale"),
+        series=reported_by("slackwater_synced", "0x3 1x10 stale"),
         quiet=(3, 6, 20),
     ),
     Story(
         alert="SlackwaterEventSourceSilent",
         what="pods are not heard of",
-        series=told_by(_ALIVE, "1x5 0x10", resource="pods") | told_by(_ALIVE, "1x15", resource="nodes"),
+        series=reported_by(_ALIVE, "1x5 0x10", resource="pods") | reported_by(_ALIVE, "1x15", resource="nodes"),
         quiet=(5, 6),
         loud=(7, 12),
         labels={**_AT, "resource": "pods"},
@@ -89,7 +89,7 @@ STORIES = [
     Story(
         alert="SlackwaterEventSourceSilent",
         what="NeonVM is not installed",
-        series=told_by(_ALIVE, "0x30", resource="virtualmachines") | told_by(_ALIVE, "1x30", resource="pods"),
+        series=reported_by(_ALIVE, "0x30", resource="virtualmachines") | reported_by(_ALIVE, "1x30", resource="pods"),
         quiet=(10, 30),
     ),
     Story(
@@ -109,8 +109,8 @@ STORIES = [
     Story(
         alert="SlackwaterExtenderErrors",
         what="binds are answered with 500",
-        series=told_by("slackwater_extender_requests_total", "0+1x30", verb="bind", code="500")
-        | told_by("slackwater_extender_requests_total", "0+100x30", verb="filter", code="200"),
+        series=reported_by("slackwater_extender_requests_total", "0+1x30", verb="bind", code="500")
+        | reported_by("slackwater_extender_requests_total", "0+100x30", verb="filter", code="200"),
         quiet=(3,),
         loud=(7, 20),
         labels={**_INSTANCE, "verb": "bind", "code": "500"},
@@ -118,13 +118,13 @@ STORIES = [
     Story(
         alert="SlackwaterExtenderErrors",
         what="one bad answer long ago",
-        series=told_by("slackwater_extender_requests_total", "0 1x40", verb="bind", code="500"),
+        series=reported_by("slackwater_extender_requests_total", "0 1x40", verb="bind", code="500"),
         quiet=(5, 10, 20),
     ),
     Story(
         alert="SlackwaterBindsRefused",
         what="one bind in ten is refused",
-        series=told_by(_REFUSED, "0+10x60", reason="over_total") | told_by(_CONFIRMED, "0+90x60"),
+        series=reported_by(_REFUSED, "0+10x60", reason="over_total") | reported_by(_CONFIRMED, "0+90x60"),
         quiet=(10,),
         loud=(20, 50),
         labels=_INSTANCE,
@@ -132,13 +132,13 @@ STORIES = [
     Story(
         alert="SlackwaterBindsRefused",
         what="one in six thousand",
-        series=told_by(_REFUSED, "0+1x60", reason="over_total") | told_by(_CONFIRMED, "0+6000x60"),
+        series=reported_by(_REFUSED, "0+1x60", reason="over_total") | reported_by(_CONFIRMED, "0+6000x60"),
         quiet=(20, 50),
     ),
     Story(
         alert="SlackwaterOverTotal",
         what="a foreign bind without room",
-        series=told_by("slackwater_admissions_over_total", "0x5 1x40"),
+        series=reported_by("slackwater_admissions_over_total", "0x5 1x40"),
         quiet=(5, 30),
         loud=(7, 15),
         labels=_AT,
@@ -146,7 +146,7 @@ STORIES = [
     Story(
         alert="SlackwaterBrokenObjects",
         what="a pod that cannot be read",
-        series=told_by("slackwater_event_source_broken_objects_total", "0x5 1x100", resource="pods"),
+        series=reported_by("slackwater_event_source_broken_objects_total", "0x5 1x100", resource="pods"),
         quiet=(5, 90),
         loud=(7, 50),
         labels={**_AT, "resource": "pods"},
@@ -154,8 +154,8 @@ STORIES = [
     Story(
         alert="SlackwaterPreemptionsFail",
         what="one in ten fails",
-        series=told_by(_PREEMPTIONS, "0+9x90", operation="preemption", result="success")
-        | told_by(_PREEMPTIONS, "0+1x90", operation="preemption", result="error"),
+        series=reported_by(_PREEMPTIONS, "0+9x90", operation="preemption", result="success")
+        | reported_by(_PREEMPTIONS, "0+1x90", operation="preemption", result="error"),
         quiet=(25,),
         loud=(35, 80),
         labels=_INSTANCE,
@@ -163,14 +163,14 @@ STORIES = [
     Story(
         alert="SlackwaterPreemptionsFail",
         what="none is tried",
-        series=told_by(_PREEMPTIONS, "0x90", operation="preemption", result="success")
-        | told_by(_PREEMPTIONS, "0x90", operation="preemption", result="error"),
+        series=reported_by(_PREEMPTIONS, "0x90", operation="preemption", result="success")
+        | reported_by(_PREEMPTIONS, "0x90", operation="preemption", result="error"),
         quiet=(35, 80),
     ),
     Story(
         alert="SlackwaterPermitWritesFail",
         what="one write in ten fails",
-        series=told_by(_FAILED, "0+1x60") | told_by(_WRITES, "0+10x60"),
+        series=reported_by(_FAILED, "0+1x60") | reported_by(_WRITES, "0+10x60"),
         quiet=(10,),
         loud=(20, 50),
         labels=_INSTANCE,
@@ -178,13 +178,13 @@ STORIES = [
     Story(
         alert="SlackwaterPermitWritesFail",
         what="one in a hundred",
-        series=told_by(_FAILED, "0+1x60") | told_by(_WRITES, "0+100x60"),
+        series=reported_by(_FAILED, "0+1x60") | reported_by(_WRITES, "0+100x60"),
         quiet=(20, 50),
     ),
     Story(
         alert="SlackwaterAutoscalerStuck",
         what="loops that end until the tenth minute",
-        series=told_by(_LOOPS, "0+6x10 60x30"),
+        series=reported_by(_LOOPS, "0+6x10 60x30"),
         quiet=(10, 23),
         loud=(26, 40),
         labels=_AT,
@@ -192,13 +192,13 @@ STORIES = [
     Story(
         alert="SlackwaterAutoscalerStuck",
         what="an autoscaler that is off",
-        series=told_by(_LOOPS, "0x40"),
+        series=reported_by(_LOOPS, "0x40"),
         quiet=(26, 40),
     ),
     Story(
         alert="SlackwaterUnsafeToAutoscale",
         what="too many nodes are unready",
-        series=told_by(_SAFE, "1x5 0x30"),
+        series=reported_by(_SAFE, "1x5 0x30"),
         quiet=(5, 14),
         loud=(17, 30),
         labels=_AT,
@@ -206,7 +206,7 @@ STORIES = [
     Story(
         alert="SlackwaterPodsUnhelpable",
         what="three pods fit nowhere",
-        series=told_by(_PENDING, "3x60", outcome="unhelpable"),
+        series=reported_by(_PENDING, "3x60", outcome="unhelpable"),
         quiet=(29,),
         loud=(31, 60),
         labels={**_AT, "outcome": "unhelpable"},
@@ -215,14 +215,14 @@ STORIES = [
     Story(
         alert="SlackwaterPodsUnhelpable",
         what="pods that get nodes",
-        series=told_by(_PENDING, "3x60", outcome="helped") | told_by(_PENDING, "0x60", outcome="unhelpable"),
+        series=reported_by(_PENDING, "3x60", outcome="helped") | reported_by(_PENDING, "0x60", outcome="unhelpable"),
         quiet=(31, 60),
     ),
     Story(
         alert="SlackwaterGroupBacksOff",
         what="a provider without machines",
-        series=told_by(_BACKOFF, "1x60", node_group="pool-a", reason="STOCKOUT")
-        | told_by(_BACKOFF, "0x60", node_group="pool-b", reason="STOCKOUT"),
+        series=reported_by(_BACKOFF, "1x60", node_group="pool-a", reason="STOCKOUT")
+        | reported_by(_BACKOFF, "0x60", node_group="pool-b", reason="STOCKOUT"),
         quiet=(29,),
         loud=(31, 60),
         labels={**_AT, "node_group": "pool-a", "reason": "STOCKOUT"},
@@ -230,7 +230,7 @@ STORIES = [
     Story(
         alert="SlackwaterDrainsGivenUp",
         what="a removal is rolled back every ten minutes",
-        series=told_by(_GIVEN_UP, " ".join(f"{number}x9" for number in range(12)), reason="NoPlaceToMovePods"),
+        series=reported_by(_GIVEN_UP, " ".join(f"{number}x9" for number in range(12)), reason="NoPlaceToMovePods"),
         quiet=(25,),
         loud=(60, 110),
         labels={**_INSTANCE, "reason": "NoPlaceToMovePods"},
@@ -238,13 +238,13 @@ STORIES = [
     Story(
         alert="SlackwaterDrainsGivenUp",
         what="one in an hour",
-        series=told_by(_GIVEN_UP, "0x10 1x100", reason="NoPlaceToMovePods"),
+        series=reported_by(_GIVEN_UP, "0x10 1x100", reason="NoPlaceToMovePods"),
         quiet=(15, 60),
     ),
     Story(
         alert="SlackwaterPaused",
         what="scale-down was paused and forgotten",
-        series=told_by("slackwater_paused", "1x120", activity="scale-down"),
+        series=reported_by("slackwater_paused", "1x120", activity="scale-down"),
         quiet=(0, 59),
         loud=(60, 90),
         labels={**_AT, "activity": "scale-down"},
@@ -252,7 +252,7 @@ STORIES = [
     Story(
         alert="SlackwaterPaused",
         what="half an hour of maintenance",
-        series=told_by("slackwater_paused", "0x5 1x30 0x60", activity="all"),
+        series=reported_by("slackwater_paused", "0x5 1x30 0x60", activity="all"),
         quiet=(4, 34, 90),
     ),
 ]

@@ -205,10 +205,10 @@ async def asking(service: Service, nodes: int) -> AsyncIterator[list[float]]:
             await said.receive_until(f"{FIRST_ANSWERED}\n".encode(), 100)
         yield found
         await process.stdin.aclose()
-        told = b"".join([chunk async for chunk in said])
+        reported = b"".join([chunk async for chunk in said])
         if await process.wait():
             raise BenchFailed("the client that asks filter failed")
-    found.extend(json.loads(told))
+    found.extend(json.loads(reported))
 
 
 # --- the stage ------------------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
     cloud = Cloud(clock)
     for number in range(_GROUPS):
         template = structs.replace(a_node(100_000 + number), labels={"pool": "a", "size": str(number)})
-        cloud.has(f"group-{number}", template=template).fate = lambda _: "silent"
+        cloud.has(f"group-{number}", template=template).boot_outcome = lambda _: "silent"
     policy = replace(installed.SCALE_UP, pending=installed.PENDING, max_nodes_per_scale_up=0)
     effects: list[Effect] = []
     return Autoscaler(

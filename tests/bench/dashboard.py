@@ -24,7 +24,7 @@ from slackwater.model.events import PodGone, PodSeen
 from slackwater.ports.clock import unix_time
 from slackwater.runtime.decision_log import DecisionLog
 from tests.bench.autoscaler_loop import asking, fill, latencies, spare_the_collector
-from tests.bench.looking import ALL_TOLD
+from tests.bench.looking import ALL_REPORTED
 from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, WriteFrame
 from tests.bench.report import Goal, Report, ratio_of
 from tests.support.builders import a_pod
@@ -89,10 +89,10 @@ async def _round(service: Service, url: str, nodes: int, lookers: int, seconds: 
         group.start_soon(_churn, service)
         async with asking(service, nodes) as calls:
             await anyio.sleep(seconds)
-            await look.until_all_told()
+            await look.until_all_reported()
         group.cancel_scope.cancel()
-    if look.told.get("board", 0) < lookers or look.told.get("change", 0) < lookers:
-        raise BenchFailed(f"{lookers} dashboards were told {look.told}, want a board and changes for each")
+    if look.reported.get("board", 0) < lookers or look.reported.get("change", 0) < lookers:
+        raise BenchFailed(f"{lookers} dashboards were told {look.reported}, want a board and changes for each")
     return calls
 
 
@@ -101,14 +101,14 @@ class _Look:
     """Dashboards that are open; `told`, how often they were told what, is filled in at the end."""
 
     said: BufferedByteReceiveStream | None = None  #: by the process that looks; None: nobody does
-    told: dict[str, int] = field(default_factory=dict)
+    reported: dict[str, int] = field(default_factory=dict)
 
-    async def until_all_told(self) -> None:
+    async def until_all_reported(self) -> None:
         """Until each has had a board and a change. Raises BenchFailed."""
         if self.said is None:
             return
         with anyio.move_on_after(PATIENCE_SECONDS):
-            await self.said.receive_until(f"{ALL_TOLD}\n".encode(), 100)
+            await self.said.receive_until(f"{ALL_REPORTED}\n".encode(), 100)
             return
         raise BenchFailed(f"after {PATIENCE_SECONDS:g} s some dashboards had no board or no change, want both for each")
 
@@ -130,7 +130,7 @@ async def _looking(url: str, lookers: int) -> AsyncIterator[_Look]:
             said = b"".join([chunk async for chunk in process.stdout])
             if await process.wait():
                 raise BenchFailed("the dashboards failed")
-    look.told.update(json.loads(said))
+    look.reported.update(json.loads(said))
 
 
 async def _churn(service: Service) -> None:

@@ -15,13 +15,13 @@ from tests.bench.options import PATIENCE_SECONDS
 
 _REQUEST: Final = b"GET /dashboard/events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n"
 _EVENTS: Final = ("board", "change")
-ALL_TOLD: Final = "all"
+ALL_REPORTED: Final = "all"
 _CHUNK: Final = 1 << 20
 
 
 def main(port: int, count: int) -> None:
     """See the module."""
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     looking = [socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) for _ in range(count)]
     for each in looking:
         each.sendall(_REQUEST)
@@ -36,14 +36,14 @@ def main(port: int, count: int) -> None:
                 sys.exit("a stream ended before it was left")
             for event in _EVENTS:
                 if found := part.count(b"event: %s\n" % event.encode()):
-                    told[event] += found
+                    reported[event] += found
                     waiting.discard((each, event))
                     if not waiting:
-                        print(ALL_TOLD, flush=True)
+                        print(ALL_REPORTED, flush=True)
                         waiting.add((each, ""))  # said once
     for each in looking:
         each.close()
-    print(json.dumps(told), flush=True)
+    print(json.dumps(reported), flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from tests.bench.objects import a_node, a_plain_pod
 from tests.bench.options import PATIENCE_SECONDS, BenchFailed, Options, ServiceCommand, WriteFrame
 from tests.bench.report import Bounds, Goal, Measurement, Report, ratio_of
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage, a_stage
-from tests.support.apiproxy import Call, Fate, api_proxy
+from tests.support.apiproxy import Call, CallOutcome, api_proxy
 from tests.support.controlplane.component import Component
 
 NAME: Final = "preemption-throughput"
@@ -79,8 +79,8 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
         for subject in (WITHOUT, ON, GATED)[:: -1 if number % 2 else 1]:
             run = await _timely_run(options.services[0], size, subject, tell)
             runs[subject].append(run)
-            told = f"{run.pods_per_second:.0f} pods/s beside {run.begun} preemptions"
-            tell(f"{NAME} round {number + 1}/{rounds}: {subject}: {told}")
+            reported = f"{run.pods_per_second:.0f} pods/s beside {run.begun} preemptions"
+            tell(f"{NAME} round {number + 1}/{rounds}: {subject}: {reported}")
     speeds = {subject: [run.pods_per_second for run in done] for subject, done in runs.items()}
     return Report(
         bench=NAME,
@@ -110,8 +110,8 @@ class _Size:
     preemptors: int
 
 
-def _slow(call: Call) -> Fate | None:
-    return Fate(slow_seconds=_SLOW_SECONDS) if call.about_preemption else None
+def _slow(call: Call) -> CallOutcome | None:
+    return CallOutcome(slow_seconds=_SLOW_SECONDS) if call.about_preemption else None
 
 
 async def _timely_run(command: ServiceCommand, size: _Size, subject: str, tell: WriteFrame) -> _Run:

@@ -123,19 +123,19 @@ async def test_the_slack_view_shows_room_by_group_sources_slos_and_placeholders(
         await page.goto(f"{url}/#/slack")
         await page.wait_for_selector(DRAWN, state="attached")
 
-        async def told(label: str) -> list[list[str]]:
+        async def reported(label: str) -> list[list[str]]:
             lines = page.locator(f"#view-slack table[aria-label='{label}'] tbody tr:not(.space)")
             return [await lines.nth(at).locator("th, td").all_inner_texts() for at in range(await lines.count())]
 
-        found = await told("Free room by node group")
+        found = await reported("Free room by node group")
         assert [line[:2] for line in found] == [[name, str(len(nodes))] for name, nodes in takes.items()], "no node in doubt"
         for line, nodes in zip(found, takes.values(), strict=True):
             cpu = [max(0, int(free[0, rows[NodeName(node)]])) for node in nodes]
             assert (line[2], line[6]) == (f"{sum(cpu) / 1000:g}", f"{max(cpu) / 1000:g}")
-        assert await told("Why room is kept") == [["extraCapacity", "3", "6 GiB", "3", "2", "1", "0"]]
-        [slo] = await told("Start-time SLOs")
+        assert await reported("Why room is kept") == [["extraCapacity", "3", "6 GiB", "3", "2", "1", "0"]]
+        [slo] = await reported("Start-time SLOs")
         assert slo[:5] == ["checkout", "99 % within 60 s", "97.5 %", "39", "1"]
-        placeholders = await told("Placeholders")
+        placeholders = await reported("Placeholders")
         assert sorted(line[0] for line in placeholders) == ["general-0", "general-2", "nowhere yet"]
         links = page.locator("#view-slack table[aria-label='Placeholders'] a[href]")
         assert {await links.nth(at).get_attribute("href") for at in range(await links.count())} == {
@@ -148,7 +148,7 @@ async def test_the_slack_view_shows_room_by_group_sources_slos_and_placeholders(
 @pytest.mark.parametrize("n_nodes", [10, 300, 5000])
 @pytest.mark.parametrize("width", [390, 1440, 2560])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_view_has_its_picture_and_fits(scheme: str, width: int, n_nodes: int) -> None:
+async def test_every_view_has_its_screenshot_and_fits(scheme: str, width: int, n_nodes: int) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     state_machine, now = ten_nodes() if n_nodes == 10 else (a_large_state_machine(n_nodes, 4), Instant(0.0))
     async with (

@@ -26,12 +26,12 @@ async def test_why_shows_what_happened_before_the_service_started() -> None:
     # Later than the service starts here, however long that takes; the page knows when it did to a second or so.
     history.add(HistoryEntry(at_ms=wall_ms + hour_ms, action=HistoryAction.BOUND, pod="shop/web-2", node="general-2"))
 
-    async def told(what: Remembered, namespace: str, name: str, since: float | None) -> PastOfObject:
+    async def reported(what: Remembered, namespace: str, name: str, since: float | None) -> PastOfObject:
         assert since is None
         return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=None)
 
     async with (
-        served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), what_happened=told) as url,
+        served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), what_happened=reported) as url,
         a_page(url, timezone_id="UTC") as seen,
     ):
         page = seen.page
@@ -119,7 +119,7 @@ async def test_why_a_pod_is_where_it_is_says_what_could_be_instead() -> None:
     async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
         await seen.page.goto(f"{url}/#/why/pod/default/web-00")
         await seen.page.wait_for_selector("#explanation h2:text-is('What could be instead')")
-        told = await seen.page.inner_text("#explanation")
-        assert "As of now, not of the time when the pod was placed. general-0 scores" in told
+        reported = await seen.page.inner_text("#explanation")
+        assert "As of now, not of the time when the pod was placed. general-0 scores" in reported
         assert await seen.page.locator("#explanation table tbody tr").count() == 5
-        assert "The others would not:" in told
+        assert "The others would not:" in reported

@@ -15,7 +15,7 @@ from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create
 from tests.support.agents import a_request, an_agent_service
 from tests.support.controlplane.stack import ControlPlane
-from tests.support.desk import GIB, amounts
+from tests.support.permitservice import GIB, amounts
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]

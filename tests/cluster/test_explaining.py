@@ -71,11 +71,11 @@ async def test_a_pod_that_waits_and_its_nodes_are_explained(stage: Stage, ground
     service = await stage.up()
     await ground.make_pods([a_pod("big", cpu="3")])
 
-    async def told() -> bool:
+    async def reported() -> bool:
         pod = (await ground.pods())["big"]
         return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
 
-    await eventually(told, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
+    await eventually(reported, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
     code, said = await command("explain", "pod", f"{ground.name}/big", "--url", ops_url(service))
     answer = json.loads(said)
     assert code == 0

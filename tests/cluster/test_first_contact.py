@@ -16,7 +16,7 @@ from tests.support.controlplane.stack import ControlPlane
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 
-async def told(*arguments: str) -> Any:
+async def reported(*arguments: str) -> Any:
     """What the installed command answers as JSON."""
     done = await anyio.run_process([str(PROGRAM), *arguments, "-o", "json"], check=False, stderr=PIPE)
     assert done.returncode == 0, done.stderr.decode()
@@ -32,15 +32,15 @@ async def test_a_pending_pod_is_explained_and_helped_without_a_service(ground: G
     audit.read()
     here = ("--kubeconfig", str(control_plane.kubeconfig("admin")))
 
-    why = await told("explain", "pod", f"{ground.name}/waits", *here)
+    why = await reported("explain", "pod", f"{ground.name}/waits", *here)
     assert why["state"] == "pending"
     (resources,) = [reason for reason in why["reasons"] if reason["plugin"] == "NodeResourcesFit"]
     assert (resources["nodes"], resources["short"]) == (3, {"milliCPU": 1000})
     assert f"add a node of group {ground.name}" in {remedy["change"] for remedy in why["remedies"]}
 
-    plan = await told("simulate", "scale-up", *here)
+    plan = await reported("simulate", "scale-up", *here)
     assert {group["name"]: group["newNodes"] for group in plan["groups"]}[ground.name] == 1
-    kept = await told("simulate", "scale-down", *here)
+    kept = await reported("simulate", "scale-down", *here)
     assert set(nodes) <= {each["node"] for each in kept["kept"]}
     command = [str(PROGRAM), "explain", "pod", f"{ground.name}/nobody", *here]
     done = await anyio.run_process(command, check=False, stderr=PIPE)

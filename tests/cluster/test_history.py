@@ -26,7 +26,7 @@ async def asked(service: SlackwaterProcess, path: str) -> list[Json]:
         return list((await answer.json())["entries"])
 
 
-async def until_told(service: SlackwaterProcess, path: str, *actions: str) -> list[Json]:
+async def until_reported(service: SlackwaterProcess, path: str, *actions: str) -> list[Json]:
     """The entries, once these actions are among them."""
 
     async def look() -> list[Json]:
@@ -56,24 +56,24 @@ async def test_who_preempted_a_pod_is_known_after_kill_9_and_without_a_service(
     await ground.until_placed("high", within_seconds=60)
 
     preempted = f"preempted on {node} to make room for {ground.name}/high"
-    victim = await until_told(service, f"pods/{ground.name}/low", "preempted")
+    victim = await until_reported(service, f"pods/{ground.name}/low", "preempted")
     assert [(entry["by"], entry["text"]) for entry in victim] == [("slackwater", preempted)]
-    await until_told(service, f"pods/{ground.name}/high", "preempted", "bound")
+    await until_reported(service, f"pods/{ground.name}/high", "preempted", "bound")
 
     async def stored() -> list[Json]:
-        told = await command("pod", f"{ground.name}/low", "--kubeconfig", str(control_plane.kubeconfig("admin")))
-        return list(told["entries"])
+        reported = await command("pod", f"{ground.name}/low", "--kubeconfig", str(control_plane.kubeconfig("admin")))
+        return list(reported["entries"])
 
     # An act is written within seconds; here others compute, too.
     await eventually(stored, lambda entries: entries == victim, within_seconds=60, wanted=str(victim), every_seconds=0.5)
     await service.kill()
     assert await stored() == victim, "while no service runs"
     await service.start()
-    assert await until_told(service, f"pods/{ground.name}/low", "preempted") == victim
+    assert await until_reported(service, f"pods/{ground.name}/low", "preempted") == victim
     # Its placement is a wait, which is written later than an act: then the new process has told it, from the pod.
-    again = Counter(entry["action"] for entry in await until_told(service, f"pods/{ground.name}/high", "bound"))
+    again = Counter(entry["action"] for entry in await until_reported(service, f"pods/{ground.name}/high", "bound"))
     assert (again["preempted"], again["bound"]) == (1, 1), "nothing is told twice"
-    of_node = await until_told(service, f"nodes/{node}", "preempted")
+    of_node = await until_reported(service, f"nodes/{node}", "preempted")
     assert ground.name + "/low" in {entry["pod"] for entry in of_node}
     async with aiohttp.ClientSession() as http, http.get(f"{service.ops_url}/explain/pods/{ground.name}/low") as answer:
         assert answer.status == 404
@@ -87,13 +87,13 @@ async def test_a_pod_that_waits_says_why_and_what_would_help(stage: Stage, groun
     service = await stage.up({"explain": {"eventsAfter": "2s"}})
     await ground.make_pods([a_pod("waits-a", cpu="6"), a_pod("waits-b", cpu="6"), a_pod("fits", cpu="1")])
 
-    async def told() -> dict[str, list[Any]]:
+    async def reported() -> dict[str, list[Any]]:
         path = f"/apis/events.k8s.io/v1/namespaces/{ground.name}/events"
         events = [event for event in (await ground.read(path))["items"] if event["reason"] == "Unschedulable"]
         return {event["regarding"]["name"]: [event["type"], event["note"]] for event in events}
 
     wanted = "an Event on both"
-    seen = await eventually(told, lambda found: found.keys() == {"waits-a", "waits-b"}, within_seconds=60, wanted=wanted)
+    seen = await eventually(reported, lambda found: found.keys() == {"waits-a", "waits-b"}, within_seconds=60, wanted=wanted)
     kind, note = seen["waits-a"]
     assert kind == "Warning"
     assert "not enough cpu" in note.lower() or "insufficient cpu" in note.lower(), note
@@ -103,12 +103,12 @@ async def test_a_pod_that_waits_says_why_and_what_would_help(stage: Stage, groun
     selector = f"involvedObject.name={meta['name']},involvedObject.uid={meta['uid']}"  # as `kubectl describe pod` asks
     described = await ground.read(f"/api/v1/namespaces/{ground.name}/events?fieldSelector={selector}")
     assert note in {event["message"] for event in described["items"]}
-    entries = await until_told(service, f"pods/{ground.name}/waits-a", "refused")
+    entries = await until_reported(service, f"pods/{ground.name}/waits-a", "refused")
     assert "Insufficient cpu" in entries[0]["why"]
     condition = (await ground.read(f"{ground.pods_path}/waits-a"))["status"]["conditions"]
     assert [each["type"] for each in condition] == ["PodScheduled"], "no condition of ours"
     await anyio.sleep(4)
-    assert (await told()).keys() == {"waits-a", "waits-b"}, "none on the pod that was placed"
+    assert (await reported()).keys() == {"waits-a", "waits-b"}, "none on the pod that was placed"
 
 
 async def test_the_history_names_the_preemptor_of_kube_schedulers_own_preemption(stage: Stage, ground: Ground) -> None:
@@ -120,7 +120,7 @@ async def test_the_history_names_the_preemptor_of_kube_schedulers_own_preemption
     await ground.until_bound(2, within_seconds=60)
     await patch(ground, f"{ground.pods_path}/low", {"metadata": {"finalizers": ["slackwater.test/stays"]}})
     await ground.make_pods([a_pod("high", cpu="2", priorityClassName=high)])
-    (entry,) = await until_told(service, f"pods/{ground.name}/low", "disrupted")
+    (entry,) = await until_reported(service, f"pods/{ground.name}/low", "disrupted")
     await patch(ground, f"{ground.pods_path}/low", {"metadata": {"finalizers": None}})
     await ground.until_placed("high", within_seconds=60)
     assert entry["by"] == "a scheduler"

@@ -45,49 +45,49 @@ class StatusSources:
 
 
 def test_a_budget_that_was_below_its_minimum_for_one_change_is_reported() -> None:
-    told = StatusSources()
-    told.node("n1")
+    reported = StatusSources()
+    reported.node("n1")
     for name in ("a", "b"):
-        told.pod(name, "n1")
-    told.budget(1)
-    told.pod("a", "n1", deleting=True)
-    assert told.judged().below == []
-    told.pod("b", "n1", deleting=True)
-    told.pod("c", "n1")
-    assert told.judged().below == ["ns/web: 0 healthy, at least 1: ns/b"]
-    assert told.judged(since=told.version + 1).below == []
+        reported.pod(name, "n1")
+    reported.budget(1)
+    reported.pod("a", "n1", deleting=True)
+    assert reported.judged().below == []
+    reported.pod("b", "n1", deleting=True)
+    reported.pod("c", "n1")
+    assert reported.judged().below == ["ns/web: 0 healthy, at least 1: ns/b"]
+    assert reported.judged(since=reported.version + 1).below == []
 
 
 def test_changes_count_in_the_order_of_their_versions_whichever_arrived_first() -> None:
-    told = StatusSources()
-    told.budget(1)
-    told.pod("a", "n1")
-    told.pod("b", "n1")
-    told.pod("a", "n1", deleting=True)
-    told.history.changes.reverse()
-    assert told.judged().below == []
+    reported = StatusSources()
+    reported.budget(1)
+    reported.pod("a", "n1")
+    reported.pod("b", "n1")
+    reported.pod("a", "n1", deleting=True)
+    reported.history.changes.reverse()
+    assert reported.judged().below == []
 
 
 def test_drains_are_tainted_nodes_with_pods_and_removals_all_of_them() -> None:
-    told = StatusSources()
-    told.pod("a", "n1")
+    reported = StatusSources()
+    reported.pod("a", "n1")
     for name in ("n1", "n2", "n3"):
-        told.node(name)
+        reported.node(name)
     for name in ("n1", "n2"):
-        told.node(name, tainted=True)
-    found = told.judged()
+        reported.node(name, tainted=True)
+    found = reported.judged()
     assert (found.most_drains, found.most_removals, found.given_up) == (1, 2, [])
-    told.node("n2")
-    assert told.judged().given_up == ["n2"]
+    reported.node("n2")
+    assert reported.judged().given_up == ["n2"]
 
 
 def test_a_pod_without_room_and_a_node_that_was_added_are_reported() -> None:
-    told = StatusSources()
-    told.node("n1")
-    since = told.version + 1
-    told.pod("a", refused=True)
-    told.pod("a", "n2", refused=True)
-    told.node("n2")
-    told.hear("node", "n1", gone=True)
-    found = told.judged(since)
+    reported = StatusSources()
+    reported.node("n1")
+    since = reported.version + 1
+    reported.pod("a", refused=True)
+    reported.pod("a", "n2", refused=True)
+    reported.node("n2")
+    reported.hear("node", "n1", gone=True)
+    found = reported.judged(since)
     assert (list(found.refused), found.added, found.given_up) == (["ns/a"], ["n2"], [])

@@ -16,7 +16,7 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.cluster.test_history import until_told
+from tests.cluster.test_history import until_reported
 from tests.cluster.test_preemption import a_priority_class
 from tests.cluster.test_resizing import agents, growing, sized, until_asked
 from tests.cluster.test_scale_up import grant, settings_of
@@ -161,8 +161,8 @@ async def work(service: SlackwaterProcess, ground: Ground, high: str, to_cluster
     small["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
     await ground.make_pods([small])
     await ground.delete_pods(["large"])
-    await until_told(service, f"pods/{ground.name}/small", "evicted")
-    await until_told(service, f"nodes/{second}", "drain-began", "evicted", "drain-ended")
+    await until_reported(service, f"pods/{ground.name}/small", "evicted")
+    await until_reported(service, f"nodes/{second}", "drain-began", "evicted", "drain-ended")
 
     # 10 CPUs of the first node are taken. In-tree 2.5 more than these 3.5 are free, by our accounting a victim has to leave.
     await ground.make_pods([a_pod("low", cpu="3500m")])
@@ -170,8 +170,8 @@ async def work(service: SlackwaterProcess, ground: Ground, high: str, to_cluster
     await slackwater("pause", "scale-up", *to_cluster)
     await ground.make_pods([a_pod("high", cpu="2", priorityClassName=high), a_pod("waits", cpu="40")])
     await ground.until_placed("high", within_seconds=60)
-    await until_told(service, f"pods/{ground.name}/low", "preempted")
-    await until_told(service, f"pods/{ground.name}/waits", "refused")
+    await until_reported(service, f"pods/{ground.name}/low", "preempted")
+    await until_reported(service, f"pods/{ground.name}/waits", "refused")
 
 
 @pytest.mark.timeout(400)

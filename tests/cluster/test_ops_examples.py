@@ -17,7 +17,7 @@ from deploy.documents.ops_examples import EXAMPLES, OpsExample
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
-from tests.cluster.test_history import until_told
+from tests.cluster.test_history import until_reported
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -63,14 +63,14 @@ async def test_what_is_answered_is_what_the_document_says(stage: Stage, ground: 
     await ground.until_bound(2, within_seconds=60)
     await ground.make_pods([a_pod("large", cpu="6")])
 
-    async def told() -> bool:
+    async def reported() -> bool:
         pod = (await ground.pods())["large"]
         return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
 
-    await eventually(told, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
+    await eventually(reported, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
     objects = {"/explain/pods/{namespace}/{name}": f"/explain/pods/{ground.name}/large"}
     objects["/history/pods/{namespace}/{name}"] = f"/history/pods/{ground.name}/large"
-    await until_told(service, f"pods/{ground.name}/large", "refused")
+    await until_reported(service, f"pods/{ground.name}/large", "refused")
     objects["/explain/nodes/{name}"] = f"/explain/nodes/{nodes[0]}"
     for example in EXAMPLES:
         path = objects.get(example.path, example.path)

@@ -16,21 +16,21 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
-from tests.support.apiproxy import ApiProxy, Call, Fate, api_proxy
+from tests.support.apiproxy import ApiProxy, Call, CallOutcome, api_proxy
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
 #: What happens to the first calls of a step, and to how many.
-FAULTS: dict[str, tuple[Fate, int]] = {
-    "request-lost": (Fate(lost="request"), 2),
-    "answer-lost": (Fate(lost="answer"), 1),
-    "conflict": (Fate(status=409), 2),
-    "too-many": (Fate(status=429), 2),
-    "broken": (Fate(status=500), 3),
-    "late": (Fate(slow_seconds=4.0), 1),
-    "refused": (Fate(status=403), 1),
+FAULTS: dict[str, tuple[CallOutcome, int]] = {
+    "request-lost": (CallOutcome(lost="request"), 2),
+    "answer-lost": (CallOutcome(lost="answer"), 1),
+    "conflict": (CallOutcome(status=409), 2),
+    "too-many": (CallOutcome(status=429), 2),
+    "broken": (CallOutcome(status=500), 3),
+    "late": (CallOutcome(slow_seconds=4.0), 1),
+    "refused": (CallOutcome(status=403), 1),
 }
 STEPS = {
     "annotation": b'"slackwater.dev/preempting":"',
@@ -106,13 +106,13 @@ async def test_a_failed_call_keeps_no_preemptor_waiting_for_ever(
     nodes = await full_nodes(ground, list(FAULTS), middle)
     met: Counter[str] = Counter()
 
-    def decide(call: Call) -> Fate | None:
+    def decide(call: Call) -> CallOutcome | None:
         name = call.path.removesuffix("/status").rpartition("/")[2].partition("-")[2]
         if STEPS[step] not in call.body or name not in FAULTS:
             return None
-        fate, times = FAULTS[name]
+        outcome, times = FAULTS[name]
         met[name] += 1
-        return fate if met[name] <= times else None
+        return outcome if met[name] <= times else None
 
     proxy.decide = decide
     await preemptors(ground, nodes, high)
@@ -137,11 +137,11 @@ async def test_a_preemptor_that_is_deleted_meanwhile_leaves_nothing_behind(
     met: list[Call] = []
     go_on = anyio.Event()
 
-    def decide(call: Call) -> Fate | None:
+    def decide(call: Call) -> CallOutcome | None:
         if STEPS[step] not in call.body or met:
             return None
         met.append(call)
-        return Fate(held_until=go_on)
+        return CallOutcome(held_until=go_on)
 
     async def reached() -> int:
         return len(met)
@@ -187,7 +187,7 @@ async def test_a_service_killed_in_between_goes_on_when_it_is_back(proxy: ApiPro
     high, middle = await priorities(ground)
     service = await stage.up(SETTINGS, kubeconfig=proxy.kubeconfig)
     nodes = await full_nodes(ground, ["a"], middle)
-    proxy.decide = lambda call: Fate(lost="request") if STEPS["condition"] in call.body else None
+    proxy.decide = lambda call: CallOutcome(lost="request") if STEPS["condition"] in call.body else None
     await preemptors(ground, nodes, high)
 
     async def tried() -> bool:

@@ -13,7 +13,7 @@ import pytest
 from slackwater_protocol.agent import PodName, Resources
 from slackwater_protocol.agent_client import AgentClient
 from tests.cluster.neonvm import crds
-from tests.cluster.neonvm.fleet import GIB, Size, a_machine
+from tests.cluster.neonvm.machines import GIB, Size, a_machine
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import SlackwaterProcess

@@ -108,8 +108,8 @@ async def test_pods_without_any_node_get_just_the_nodes_they_need_in_batches(
     assert metrics.total("cluster_autoscaler_scaled_up_nodes_total") >= NODES
     assert metrics.total("slackwater_autoscaler_failed_loops_total") == 0
     status = await ground.read(f"/api/v1/namespaces/kube-system/configmaps/{ground.name}-status")
-    (told,) = yaml.safe_load(status["data"]["status"])["nodeGroups"]
-    assert (told["name"], told["health"]["cloudProviderTarget"]) == (group, NODES)
+    (reported,) = yaml.safe_load(status["data"]["status"])["nodeGroups"]
+    assert (reported["name"], reported["health"]["cloudProviderTarget"]) == (group, NODES)
     events = await ground.read(f"/apis/events.k8s.io/v1/namespaces/{ground.name}/events")
     assert "TriggeredScaleUp" in {event["reason"] for event in events["items"]}
 
@@ -171,9 +171,9 @@ async def until_running(ground: Ground, count: int, *, within_seconds: float) ->
 
 
 async def until_nothing_comes(service: SlackwaterProcess) -> None:
-    async def told() -> dict[str, Any]:
+    async def reported() -> dict[str, Any]:
         found: dict[str, Any] = (await service.dumpstate())["autoscaler"]
         return found
 
     quiet = "nothing on its way, nothing queued"
-    await eventually(told, lambda last: not last["inCreation"] and not last["queued"], within_seconds=60, wanted=quiet)
+    await eventually(reported, lambda last: not last["inCreation"] and not last["queued"], within_seconds=60, wanted=quiet)

@@ -59,12 +59,12 @@ async def test_a_bad_file_is_refused_and_reported_and_the_old_settings_stay(
         service.config.write_text(bad)
     else:
         service.write_config(bad)
-    told = await eventually(
+    reported = await eventually(
         service.statusz, lambda status: bool(status["settingsProblem"]), within_seconds=WITHIN_SECONDS, wanted="a problem"
     )
 
-    assert want in told["settingsProblem"]
-    assert told["settings"] == in_force
+    assert want in reported["settingsProblem"]
+    assert reported["settings"] == in_force
     assert amounts(await service.dumpstate(), "watermark")[node].cpu == 6_000
 
     service.write_config({"nodes": {"watermark": {"cpu": 0.7}}})

@@ -148,7 +148,7 @@ async def test_marked_workloads_and_capacity_buffers_get_placeholders_like_their
     await ground.create(buffers, crds.a_buffer("share", scalableRef=web, percentage=50))
     await ground.create(buffers, crds.a_buffer("lost", podTemplateRef={"name": "nobody"}, replicas=1))
 
-    async def told() -> dict[str, tuple[int | None, dict[str, str]]]:
+    async def reported() -> dict[str, tuple[int | None, dict[str, str]]]:
         items = (await ground.read(buffers))["items"]
         return {item["metadata"]["name"]: said(item.get("status", {})) for item in items}
 
@@ -158,7 +158,7 @@ async def test_marked_workloads_and_capacity_buffers_get_placeholders_like_their
     good = {"ReadyForProvisioning": "True/AttributesSetSuccessfully", "Provisioning": "True/FakePodsInjected"}
     bad = {"ReadyForProvisioning": "False/error", "Provisioning": "False/NotReadyForProvisioning"}
     want = {"fixed": (2, good), "share": (1, good), "lost": (None, bad)}
-    await eventually(told, lambda seen: seen == want, within_seconds=60, wanted=f"conditions {want}")
+    await eventually(reported, lambda seen: seen == want, within_seconds=60, wanted=f"conditions {want}")
     room = {**marked, f"buffer {ground.name}/fixed": (2, 1000), f"buffer {ground.name}/share": (1, 1000)}
     await eventually(by_source, lambda seen: seen == room, within_seconds=60, wanted=f"room {room}")
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.cluster.neonvm import crds
 from tests.cluster.neonvm.controller import Controller
-from tests.cluster.neonvm.fleet import NodeGroupRegistry
+from tests.cluster.neonvm.machines import NodeGroupRegistry
 from tests.cluster.neonvm.moves import RESOURCES, began
 from tests.cluster.neonvm.watcher import Watcher
 from tests.cluster.support.ground import Ground
@@ -35,7 +35,7 @@ KILLS = int(os.environ.get("SLACKWATER_TEST_KILLS", "3"))
 UNDISTURBED_SECONDS = 8.0
 LOOKS = 25
 #: What an agent learns that wants to change a machine whose migration has begun.
-TOLD = "already been informed that pod is migrating"
+REPORTED = "already been informed that pod is migrating"
 #: What an agent is told whose own machine was too busy to send the request it had begun.
 TOO_SLOW = "408: body: not complete"
 #: For what comes in the end, on however slow a machine; none of it should take a quarter of that.
@@ -100,7 +100,7 @@ async def test_forty_machines_grow_shrink_and_move(stage: Stage, ground: Ground)
     )
     assert not watcher.faults, "\n".join(watcher.faults)
     assert [agent.rejected for agent in agents if agent.rejected] == []
-    assert [text for text in failed_undisturbed if TOLD not in text and TOO_SLOW not in text] == []
+    assert [text for text in failed_undisturbed if REPORTED not in text and TOO_SLOW not in text] == []
     assert migrations
 
 

@@ -220,8 +220,8 @@ async def test_a_component_that_was_never_started_is_named(control_plane: Contro
 
 async def test_a_component_that_stays_unready_is_reported_with_what_was_seen(binaries: Binaries, tmp_path: Path) -> None:
     # Where this process stands still etcd is ready when it is looked at first; the API server needs seconds to be.
-    told = r"(?s)(etcd|kube-apiserver) is not ready after 0\.01 s: /readyz: .*whole log: "
-    with pytest.raises(NotReady, match=told) as failure:
+    reported = r"(?s)(etcd|kube-apiserver) is not ready after 0\.01 s: /readyz: .*whole log: "
+    with pytest.raises(NotReady, match=reported) as failure:
         async with ControlPlane(binaries, directory=tmp_path, ready_within_seconds=0.01):
             raise AssertionError("it must not come up")
 

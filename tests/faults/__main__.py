@@ -18,8 +18,8 @@ from random import SystemRandom
 from slackwater_protocol.durations import DurationError, parse_duration, seconds
 from tests.faults.mechanisms import MECHANISMS, Mechanism, broken
 from tests.faults.play import Result, Script, play, silence_logs
+from tests.faults.provider_faults import FAULTS
 from tests.faults.shrink import shrunk
-from tests.faults.weather import FAULTS
 
 #: Of one mechanism that is broken on purpose: after so many seeds nobody has noticed.
 _MOST_SEEDS_BROKEN = 1000

@@ -98,11 +98,11 @@ def judge_permit(server: ApiServer, request: bytes, answer: bytes) -> None:
     if record is None or record.get("pod") != pod.body["metadata"]["uid"]:
         return
     slots = asked["protoVersion"] == _SLOTS
-    told, had = _amounts(permit, slots=slots), _amounts(asked.get("lastPermit"), slots=slots)
+    reported, had = _amounts(permit, slots=slots), _amounts(asked.get("lastPermit"), slots=slots)
     kept, use = _amounts(record["limit"]), int(machine.body["spec"]["guest"]["memorySlots"]["use"])
     using = (use * UNIT_CPU, use * UNIT_MEMORY)
-    if any(told[r] > max(kept[r], had[r], using[r]) for r in (0, 1)):
-        raise Broken("S1", f"pod {asked['pod']['name']}: permit {told} is answered with {kept} on record, and {had} had before")
+    if any(reported[r] > max(kept[r], had[r], using[r]) for r in (0, 1)):
+        raise Broken("S1", f"pod {asked['pod']['name']}: permit {reported} is answered with {kept} on record, {had} before")
 
 
 def _amounts(said: Json | None, *, slots: bool = False) -> tuple[int, int]:

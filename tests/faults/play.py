@@ -26,13 +26,13 @@ from slackwater.sandbox.embedded.scheduler import Scheduler
 from tests.faults import deeds, laws
 from tests.faults.laws import Broken
 from tests.faults.lives import Life, Lives
-from tests.faults.promises import SentBinds, check_told
+from tests.faults.promises import SentBinds, check_reported
+from tests.faults.provider_faults import Sky, provider_faults_of
 from tests.faults.service import settings_of
 from tests.faults.story import Story
 from tests.faults.tempers import Tempers
 from tests.faults.truth import Truth
 from tests.faults.virtualloop import run_virtually
-from tests.faults.weather import Sky, weather_of
 from tests.faults.wire import Wire
 from tests.support.garbage import no_freezing
 
@@ -105,7 +105,7 @@ class _Play:
         self.result = result
         self.digest = hashlib.sha256()
         self._keep = keep_trace
-        self._sky = Sky(weather_of(self._rng("weather"), script.without))
+        self._sky = Sky(provider_faults_of(self._rng("weather"), script.without))
         self._outage, self._disk = False, 0.0
         self._settings = settings_of(self._rng("hold"), self._rng("autoscaler"), self._rng("bind"))
         self._wall_error = self._rng("skew").uniform(-1, 1) * self._sky.stormy.skew
@@ -158,20 +158,20 @@ class _Play:
     # --- the storm --------------------------------------------------------------------------------------------------------
 
     async def _nemesis(self, group: TaskGroup, storm: TaskGroup) -> None:
-        weather, chance = self._sky.stormy, self._faults.random
+        provider_faults, chance = self._sky.stormy, self._faults.random
         while True:
             await anyio.sleep(0.5)
-            if chance() < weather.kill / 2:
+            if chance() < provider_faults.kill / 2:
                 self._note("kill")
                 await self._lives.kill(group)
-            if chance() < weather.stop / 2:
+            if chance() < provider_faults.stop / 2:
                 self._note("stop")
                 await self._lives.stop(group)
-            if chance() < weather.outage / 2 and not self._outage:
+            if chance() < provider_faults.outage / 2 and not self._outage:
                 storm.start_soon(self._go_dark, self._faults.uniform(0.2, 8.0))
-            if chance() < weather.disk / 2 and not self._disk:
+            if chance() < provider_faults.disk / 2 and not self._disk:
                 storm.start_soon(self._go_slow, self._faults.uniform(1.0, 8.0), self._faults.uniform(0.5, 6.0))
-            if chance() < weather.scheduler_restart / 2:
+            if chance() < provider_faults.scheduler_restart / 2:
                 self._note("scheduler restarts")
                 self._scheduling.cancel()
 
@@ -271,7 +271,7 @@ class _Play:
         """A request of the service is carried out: what must not come of it, and then a step."""
         check = deeds.judge(self._box.api, self._truth, method, path, body) if method != "GET" else None
 
-        def told(status: int) -> None:
+        def reported(status: int) -> None:
             what = f"{method} {path} {status}"
             self._note(f"{what} {body!r}" if self._keep and body else what)
             binds.carried_out(path, body, status)
@@ -279,7 +279,7 @@ class _Play:
                 check()
             self._step(None)
 
-        return told
+        return reported
 
     # --- the laws ---------------------------------------------------------------------------------------------------------
 
@@ -343,7 +343,7 @@ class _Play:
         if life is self._lives.now and life.ready:
             laws.check_times(state_machine, life.service.intake._clock())
             life.wire.binds.check(state_machine, self._truth)
-            check_told(state_machine, self._agents, self._truth)
+            check_reported(state_machine, self._agents, self._truth)
         if result.steps % _SUMS_EVERY == 0:
             laws.check_sums(state_machine)
         if result.steps % _DUMP_EVERY == 0:

@@ -37,13 +37,13 @@ class SentBinds:
                 raise Broken("S1", f"pod {placed.name} was bound to node {node}, and counts on {claim and claim.node}")
 
 
-def check_told(state_machine: StateMachine, agents: Agents, truth: Truth) -> None:
+def check_reported(state_machine: StateMachine, agents: Agents, truth: Truth) -> None:
     """S1: what an agent was told counts, after a restart too; not on nodes that are excused. Raises `Broken`."""
     for uid, placed in truth.placed.items():
         agent, claim = agents.living.get(placed.name), state_machine.state.reservations.get(PodUid(uid))
         if agent is None or claim is None or placed.node in truth.meddled:
             continue
-        told = agent.may_use[0] * UNIT_CPU, agent.may_use[1] * UNIT_MEMORY
+        reported = agent.may_use[0] * UNIT_CPU, agent.may_use[1] * UNIT_MEMORY
         have = claim.pod_resources.reserved
-        if told[0] > have.cpu or told[1] > have.memory:
-            raise Broken("S1", f"pod {placed.name} was told {told}, and counts for {have}")
+        if reported[0] > have.cpu or reported[1] > have.memory:
+            raise Broken("S1", f"pod {placed.name} was told {reported}, and counts for {have}")

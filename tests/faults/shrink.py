@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.faults.play import Result, Script
-from tests.faults.weather import FAULTS
+from tests.faults.provider_faults import FAULTS
 
 #: Runs that are spent on it.
 _MOST_RUNS = 40

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from slackwater.sandbox.embedded.faults import Json
-from tests.faults.weather import Sky
+from tests.faults.provider_faults import Sky
 
 _LONGEST_SILENCE_SECONDS: Final = 40.0
 
@@ -40,10 +40,10 @@ class Tempers:
         if self._rng.random() >= self._sky.now.agent_lies:
             return None
         said = msgspec.json.decode(body)
-        told = self._rng.choice((_less, _jump, _elsewhere, _permitted, _nonsense))(said)
-        if told is not _NOTHING_MEANT and told["pod"] == said["pod"]:
+        reported = self._rng.choice((_less, _jump, _elsewhere, _permitted, _nonsense))(said)
+        if reported is not _NOTHING_MEANT and reported["pod"] == said["pod"]:
             self.liars.add(said["pod"]["name"])
-        return msgspec.json.encode(told)
+        return msgspec.json.encode(reported)
 
 
 _NOTHING_MEANT: Final[Json] = {"protoVersion": 99}

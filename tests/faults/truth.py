@@ -105,8 +105,8 @@ class Truth:
         if use is None:
             return 0, 0
         agent = None if self.agents is None else self.agents.living.get(placed.name)
-        told = (0, 0) if agent is None else agent.may_use
-        return max(use, told[0]) * UNIT_CPU, max(use, told[1]) * UNIT_MEMORY
+        reported = (0, 0) if agent is None else agent.may_use
+        return max(use, reported[0]) * UNIT_CPU, max(use, reported[1]) * UNIT_MEMORY
 
     def _in_use(self, placed: Placed) -> int | None:
         """Compute units; None where the machine is not, and will not be: it has moved on, or is gone."""

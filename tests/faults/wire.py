@@ -19,7 +19,7 @@ from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.timers import Timers
 from slackwater.sandbox.embedded_demo import EmbeddedApi, answered_by
 from tests.faults.promises import SentBinds
-from tests.faults.weather import Sky
+from tests.faults.provider_faults import Sky
 
 #: A write that was on its way when its connection broke is over by then: what the service relies on for binds (10 s).
 _LATEST_SECONDS: Final = 9.0
@@ -52,9 +52,9 @@ class Wire:
 
     async def send(self, call: Call) -> Response:
         def carry_out() -> Response:
-            told = self._about(call.method, call.path, call.body)
+            reported = self._about(call.method, call.path, call.body)
             answer = answered_by(self._server, replace(call, body=self.sent(call.body)))
-            told(answer.status)
+            reported(answer.status)
             return answer
 
         try:
@@ -64,16 +64,16 @@ class Wire:
             raise NoAnswer(f"{call}: no answer in time", timed_out=True) from error
 
     async def _pass(self, method: str, carry_out: Callable[[], Response]) -> Response:
-        weather, chance = self._sky.now, self._rng.random
+        provider_faults, chance = self._sky.now, self._rng.random
         disk = 0.0 if method == "GET" else self.disk_seconds
         await self._travel(disk)
-        if self._dark() or chance() < weather.lost_before / 2:
+        if self._dark() or chance() < provider_faults.lost_before / 2:
             raise Unreachable(f"{method}: connection refused")
-        if chance() < weather.lost_before / 2:
+        if chance() < provider_faults.lost_before / 2:
             raise NoAnswer(f"{method}: broken off", timed_out=False)
-        if chance() < weather.refused:
+        if chance() < provider_faults.refused:
             return self._refusal(method)
-        if method != "GET" and chance() < weather.ghost:
+        if method != "GET" and chance() < provider_faults.ghost:
 
             def late() -> None:
                 carry_out()
@@ -81,10 +81,10 @@ class Wire:
             self._timers.after(self._rng.uniform(0.05, _LATEST_SECONDS), late)
             raise NoAnswer(f"{method}: broken off on its way", timed_out=False)
         answer = carry_out()
-        if method != "GET" and chance() < weather.doubled:
+        if method != "GET" and chance() < provider_faults.doubled:
             answer = carry_out()
         await self._travel(disk)
-        if self._dark() or chance() < weather.lost_after:
+        if self._dark() or chance() < provider_faults.lost_after:
             raise NoAnswer(f"{method}: broken off on the way back", timed_out=False)
         return answer
 
@@ -110,13 +110,13 @@ class Wire:
             raise Unreachable(f"watch {path}: connection refused")
         async with aclosing(self._api.stream(path, params=params, silence_seconds=silence_seconds)) as arriving:
             async for lines in arriving:
-                weather = self._sky.now
-                await anyio.sleep(weather.watch_lag * self._rng.random() ** 2 * 3)
+                provider_faults = self._sky.now
+                await anyio.sleep(provider_faults.watch_lag * self._rng.random() ** 2 * 3)
                 if self.dead:
                     await anyio.sleep_forever()
-                if self._rng.random() < weather.watch_expires:
+                if self._rng.random() < provider_faults.watch_expires:
                     raise self._expired(path)
-                if self._dark() or self._rng.random() < weather.watch_breaks:
+                if self._dark() or self._rng.random() < provider_faults.watch_breaks:
                     # What one read completed arrived; the rest of the lines did not.
                     if some := lines[: self._rng.randrange(len(lines) + 1)]:
                         yield some

@@ -165,7 +165,7 @@ class GrowthMachine(RuleBasedStateMachine):
     def answered(self, agent: Agent) -> None:
         """The listener answers at once, or when the write has ended."""
         assert agent.waiting is not None
-        answer = self.cluster.told(agent.waiting)
+        answer = self.cluster.reported(agent.waiting)
         if not answer.permit_limit_pending:
             self.accept(agent, answer.permit)
 
@@ -184,7 +184,7 @@ class GrowthMachine(RuleBasedStateMachine):
         """The listener's deadline: the agent gets what is safe now."""
         agent = self.agent(data)
         if agent.waiting is not None:
-            self.accept(agent, self.cluster.told(agent.waiting).permit)
+            self.accept(agent, self.cluster.reported(agent.waiting).permit)
 
     @precondition(lambda self: self.cluster.sent)
     @rule(lost=st.sampled_from([False, False, False, True]))

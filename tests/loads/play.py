@@ -30,7 +30,7 @@ from slackwater.model.selectors import Requirement
 from tests.loads.shapes import HOUR, LoadEvent, Shape
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
-from tests.support.cloud import BEGAN, Fate, Machine, Pool
+from tests.support.cloud import BEGAN, Machine, MachineOutcome, Pool
 from tests.support.shrinking import ShrinkScene, Workload
 
 _LOOP_SECONDS: Final = 10
@@ -143,7 +143,7 @@ class LoadScene(ShrinkScene):
             )
             pool.machines[self._rng.randrange(4)].template = odd
         if group in {"failing", "minimum"}:
-            pool.fate = partial(_fate, first=pool.asked)
+            pool.boot_outcome = partial(_outcome, first=pool.asked)
         return pool
 
     # --- the scheduler ----------------------------------------------------------------------------------------------------
@@ -241,14 +241,15 @@ class LoadScene(ShrinkScene):
 
     # --- machines ---------------------------------------------------------------------------------------------------------
 
+    def _fine(self) -> list[Machine]:
+        return [machine for machine in self._machines().values() if machine.boot_outcome == "fine"]
+
     def _break_one(self) -> None:
         """A machine that works stops to; its pods are deleted later."""
-        working = [
-            machine for machine in self._machines().values() if machine.fate == "fine" and NodeName(machine.name) in self._shown
-        ]
+        working = [each for each in self._fine() if NodeName(each.name) in self._shown]
         if working:
             machine = self._rng.choice(working)
-            machine.fate = "unready"
+            machine.boot_outcome = "unready"
             self._lost.append((self.time.seconds + _LOST_SECONDS, machine.name))
 
     def _lose_pods(self) -> None:
@@ -282,7 +283,7 @@ class LoadScene(ShrinkScene):
 
     def _gone(self, name: str, machine: Machine, *, late: bool) -> None:
         bought = self._bought.pop(name, None)
-        if machine.fate != "fine" or machine.error is not None:
+        if machine.boot_outcome != "fine" or machine.error is not None:
             return
         self.outcome.removed += late
         self._removed_at.append(self.time.seconds)
@@ -317,7 +318,12 @@ class LoadScene(ShrinkScene):
         self.outcome.nodes = len(self._machines())
         self.outcome.evicted = self.watched.evicted
         for name, bought in self._bought.items():
-            if not bought.helped and bought.must_help and self._there[name].fate == "fine" and bought.at < seconds - HOUR:
+            if (
+                not bought.helped
+                and bought.must_help
+                and self._there[name].boot_outcome == "fine"
+                and bought.at < seconds - HOUR
+            ):
                 self.outcome.helpless.append(f"{name} of {bought.at:.0f}")
 
     def _grid(self, seconds: int) -> float:
@@ -383,7 +389,7 @@ def _odd_pods(shape: Shape) -> list[LoadEvent]:
     return [LoadEvent(at=0, workload="big", replicas=1), LoadEvent(at=2 * HOUR, workload="big", replicas=2)]
 
 
-def _fate(number: int, *, first: int) -> Fate:
+def _outcome(number: int, *, first: int) -> MachineOutcome:
     """Of four machines one fails at once, and one more of eight never registers."""
     number -= first
     return "failed" if number % 4 == 1 else "silent" if number % 8 == 2 else "fine"

@@ -46,18 +46,18 @@ def a_cluster() -> tuple[Cluster, Pod, Pod]:
     return Cluster(a_node("n"), victim, pod), victim, pod
 
 
-@pytest.mark.parametrize("told", ["before", "after", "never"])
-def test_141694_a_victim_gone_before_its_deletion_was_answered_opens_the_gate(told: str) -> None:
+@pytest.mark.parametrize("reported", ["before", "after", "never"])
+def test_141694_a_victim_gone_before_its_deletion_was_answered_opens_the_gate(reported: str) -> None:
     """The watch may be faster than the answer, which may even be lost."""
     cluster, victim, pod = a_cluster()
     cluster.filter(pod)
     cluster.serve(victims=None)
-    if told == "before":
+    if reported == "before":
         cluster.take(VictimEnded(victim.uid, "accepted", ""))
     cluster.goes(victim)
     assert not cluster.gated(pod)
     assert cluster.touched(pod) == ["victims-gone"]
-    if told == "after":
+    if reported == "after":
         cluster.take(VictimEnded(victim.uid, "unreachable", "lost"))
     assert cluster.touched(pod) == ["victims-gone"], "once"
     assert cluster.filter(pod) == [Reason.OK]

@@ -86,7 +86,7 @@ MUTANTS: Final = (
     Mutant(
         name="a permit is written without the test of the former text",
         file="adapters/kube/vertical_writer.py",
-        old='        {"op": "test", "path": _PERMIT_POINTER, "value": before},\n',
+        old='            {"op": "test", "path": _PERMIT_POINTER, "value": effect.before},\n',
         new="",
         test="tests/unit/adapters/kube/test_vertical_writer.py::test_a_late_permit_does_not_overwrite_a_newer_one",
     ),

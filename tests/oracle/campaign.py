@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from tests.oracle.compare import Difference, differences
+from tests.oracle.counts import EventCounts
 from tests.oracle.generator import SMALL, Size, generate
 from tests.oracle.generator.draw import Draw, Obj
 from tests.oracle.generator.versions import COMPARISONS, add_comparisons, add_room, drop_allocations, make_scorable
 from tests.oracle.real import Line, Mode, OracleFailed, Real, running
-from tests.oracle.scoretally import ScoreTally
+from tests.oracle.scorecounts import ScoreCounts
 from tests.oracle.shrink import smallest
-from tests.oracle.tally import EventCounts
 
 #: Kinds of which a file without any says nothing to us, where kube-scheduler would see that there are none: without the
 #: last object a cluster might differ for that reason.
@@ -36,7 +36,7 @@ class Outcome:
     """What a campaign found."""
 
     event_counts: EventCounts = field(default_factory=EventCounts)
-    scores: ScoreTally = field(default_factory=ScoreTally)
+    scores: ScoreCounts = field(default_factory=ScoreCounts)
     #: The first cluster of each kind of difference.
     failures: dict[tuple[str, str, str], Failure] = field(default_factory=dict)
     differing: int = 0  #: clusters

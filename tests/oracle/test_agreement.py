@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.oracle.campaign import Outcome, run
+from tests.oracle.counts import ENOUGH_CLUSTERS
 from tests.oracle.generator import SMALL, Size, generate
 from tests.oracle.ours import side
 from tests.oracle.real import Mode, running
-from tests.oracle.tally import ENOUGH_CLUSTERS
 
 #: The clusters of this many seconds, on a machine that does other things too.
 pytestmark = pytest.mark.timeout(1200)
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.timeout(1200)
 
 def _judged(program: Path, *, mode: Mode, clusters: int, size: Size = SMALL) -> Outcome:
     outcome = run(program, mode=mode, seed=1, indices=range(clusters), ours=side(mode), size=size)
-    told = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
+    reported = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
     option = "" if mode == "placement" else f" --{mode}"
-    assert told == [], f"python -m tests.oracle --clusters {clusters}{option} shrinks and shows it"
+    assert reported == [], f"python -m tests.oracle --clusters {clusters}{option} shrinks and shows it"
     return outcome
 
 

@@ -20,8 +20,8 @@ _DEVICES = Size(devices=True)
 @pytest.mark.parametrize(("mode", "clusters"), [("placement", 120), ("sequential", 80), ("scores", 60)])
 def test_devices_are_judged_allocated_and_scored_the_same(program: Path, mode: Mode, clusters: int) -> None:
     outcome = run(program, mode=mode, seed=1, indices=range(clusters), ours=side(mode), size=_DEVICES)
-    told = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
-    assert told == [], f"python -m tests.oracle --devices --clusters {clusters} --{mode} shrinks and shows it"
+    reported = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
+    assert reported == [], f"python -m tests.oracle --devices --clusters {clusters} --{mode} shrinks and shows it"
     if mode == "placement":
         assert list(outcome.event_counts.problems()) == [], outcome.event_counts.table()
         assert set(outcome.event_counts.reasons) >= WANTED_WITH_DEVICES

@@ -17,11 +17,11 @@ CLUSTERS = 200
 
 
 def test_after_all_candidates_went_in_order_every_pod_fits_and_no_budget_is_below_its_minimum(program: Path) -> None:
-    told = check(program, seed=1, indices=range(CLUSTERS))
-    assert told.problems == [], "python -m tests.oracle.drains shrinks and shows it"
-    assert told.moves > CLUSTERS
-    assert told.guarded > CLUSTERS // 4
-    assert told.kept.keys() >= {"NoPlaceToMovePods", "NotEnoughPdb", "DestinationOfOtherPods", "NotReplicated"}
+    reported = check(program, seed=1, indices=range(CLUSTERS))
+    assert reported.problems == [], "python -m tests.oracle.drains shrinks and shows it"
+    assert reported.moves > CLUSTERS
+    assert reported.guarded > CLUSTERS // 4
+    assert reported.kept.keys() >= {"NoPlaceToMovePods", "NotEnoughPdb", "DestinationOfOtherPods", "NotReplicated"}
 
 
 def _planned(index: int) -> tuple[Obj, Obj]:

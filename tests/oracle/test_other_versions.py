@@ -40,8 +40,8 @@ def test_a_version_is_judged_as_its_own_plug_ins_judge(other: tuple[str, Path], 
     version, program = other
     ours = side(mode, VersionRequest(version=KubernetesVersion.parse(version)))
     outcome = run(program, mode=mode, seed=5, indices=range(_CLUSTERS), ours=ours)
-    told = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
-    assert told == [], f"python -m tests.oracle --kubernetes {version} --seed 5 --clusters {_CLUSTERS} shrinks and shows it"
+    reported = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
+    assert reported == [], f"python -m tests.oracle --kubernetes {version} --seed 5 --clusters {_CLUSTERS} shrinks and shows it"
 
 
 @pytest.mark.parametrize("mode", ["placement", "sequential", "scores"])
@@ -51,8 +51,8 @@ def test_devices_are_judged_as_a_versions_own_plug_in_judges(other: tuple[str, P
     size = Size(devices=True, device_limits=device_limits(kubernetes))
     ours = side(mode, VersionRequest(version=kubernetes))
     outcome = run(program, mode=mode, seed=5, indices=range(_WITH_DEVICES), ours=ours, size=size)
-    told = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
-    assert told == [], f"python -m tests.oracle --devices --kubernetes {version} --seed 5 shrinks and shows it"
+    reported = [f"cluster {failure.index}: {failure.first}" for failure in outcome.failures.values()]
+    assert reported == [], f"python -m tests.oracle --devices --kubernetes {version} --seed 5 shrinks and shows it"
 
 
 def test_the_recipe_builds_every_supported_version() -> None:

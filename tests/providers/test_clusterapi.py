@@ -232,8 +232,8 @@ async def test_sizes_go_through_the_scale_subresource_and_machines_are_marked_be
     await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
     await state_machine.controller.settle()
     first = len(state_machine.store.asked)
-    doomed = (await state_machine.pool()).instances[1]
-    await state_machine.delete(doomed)
+    to_delete = (await state_machine.pool()).instances[1]
+    await state_machine.delete(to_delete)
     writes = [(method, path.rpartition("/")[2]) for method, path in state_machine.store.asked[first:] if method != "GET"]
     assert writes == [("PATCH", state_machine.marked()[0]), ("PUT", "scale")]
     await state_machine.controller.step()
@@ -243,16 +243,16 @@ async def test_sizes_go_through_the_scale_subresource_and_machines_are_marked_be
 async def test_a_lost_answer_about_the_size_lowers_it_once() -> None:
     state_machine = StateMachine()
     await state_machine.has()
-    doomed = (await state_machine.pool()).instances[0]
+    to_delete = (await state_machine.pool()).instances[0]
     state_machine.api.lost_paths = ["/scale"]
     with pytest.raises(ProviderError, match="unknown"):
-        await state_machine.delete(doomed)
-    await state_machine.delete(doomed)
+        await state_machine.delete(to_delete)
+    await state_machine.delete(to_delete)
     assert (await state_machine.pool()).target == 2
     await state_machine.controller.settle()
     group = await state_machine.pool()
     assert (group.target, len(group.instances)) == (2, 2)
-    assert doomed.id not in {instance.id for instance in group.instances}
+    assert to_delete.id not in {instance.id for instance in group.instances}
 
 
 async def test_a_refused_size_takes_the_marks_back() -> None:
@@ -268,10 +268,10 @@ async def test_a_refused_size_takes_the_marks_back() -> None:
 async def test_a_group_that_others_write_to_is_read_again() -> None:
     state_machine = StateMachine()
     await state_machine.has()
-    doomed = (await state_machine.pool()).instances[0]
+    to_delete = (await state_machine.pool()).instances[0]
     state_machine.api.refused_paths = {"/scale": 409}
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(state_machine.delete, doomed)
+        tasks.start_soon(state_machine.delete, to_delete)
         await eventually(lambda: _puts(state_machine), lambda puts: puts > 1, within_seconds=60, wanted="a second attempt")
         state_machine.api.refused_paths = {}
     assert (await state_machine.pool()).target == 2
@@ -285,14 +285,14 @@ async def _puts(state_machine: StateMachine) -> int:
 async def test_a_machine_goes_although_others_are_still_coming() -> None:
     state_machine = StateMachine()
     await state_machine.has()
-    doomed = (await state_machine.pool()).instances[0]
+    to_delete = (await state_machine.pool()).instances[0]
     await state_machine.provider.grow(POOL, seen=3, to=5, timeout_seconds=60)
-    await state_machine.delete(doomed)  # their controller has three machines and is to have four: it would delete none
+    await state_machine.delete(to_delete)  # their controller has three machines and is to have four: it would delete none
     await state_machine.controller.settle()
     await state_machine.controller.settle()
     group = await state_machine.pool()
     assert (group.target, len(group.instances)) == (4, 4)
-    assert doomed.id not in {instance.id for instance in group.instances}
+    assert to_delete.id not in {instance.id for instance in group.instances}
 
 
 async def test_giving_up_takes_failed_machines_first_and_never_one_with_a_node() -> None:

@@ -172,14 +172,14 @@ async def test_nothing_shrinks_below_the_minimum(rig: Rig) -> None:
 
 async def test_exactly_those_are_deleted_that_were_named(rig: Rig) -> None:
     before = await look(rig)
-    doomed = before.instances[1]
-    await delete(rig, doomed)
+    to_delete = before.instances[1]
+    await delete(rig, to_delete)
     assert (await look(rig)).target == FIRST_SIZE - 1
     await rig.settle()
     after = await look(rig)
-    assert there(after) == there(before) - {doomed.id}
+    assert there(after) == there(before) - {to_delete.id}
     assert after.target == FIRST_SIZE - 1
-    assert doomed.id not in {node.provider_id for node in await rig.nodes()}
+    assert to_delete.id not in {node.provider_id for node in await rig.nodes()}
 
 
 async def test_two_are_deleted_with_one_call(rig: Rig) -> None:
@@ -193,11 +193,11 @@ async def test_two_are_deleted_with_one_call(rig: Rig) -> None:
 
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "on its way out"])
 async def test_to_delete_again_is_done_and_lowers_nothing(rig: Rig, gone: bool) -> None:
-    doomed = (await look(rig)).instances[0]
-    await delete(rig, doomed)
+    to_delete = (await look(rig)).instances[0]
+    await delete(rig, to_delete)
     if gone:
         await rig.settle()
-    await delete(rig, doomed)
+    await delete(rig, to_delete)
     await rig.settle()
     group = await look(rig)
     assert (group.target, len(there(group))) == (FIRST_SIZE - 1, FIRST_SIZE - 1)
@@ -216,18 +216,18 @@ async def test_a_machine_that_has_not_come_can_be_deleted(rig: Rig) -> None:
 
 async def test_a_machine_is_replaced_at_the_same_size_or_the_provider_says_that_it_cannot(rig: Rig) -> None:
     before = await look(rig)
-    doomed = before.instances[0]
+    to_delete = before.instances[0]
     if rig.provider.name == "externalgrpc":
         with pytest.raises(ProviderError, match="limit"):
-            await rig.provider.delete(rig.group, [doomed], timeout_seconds=SECONDS, replace=True)
+            await rig.provider.delete(rig.group, [to_delete], timeout_seconds=SECONDS, replace=True)
         return
-    await rig.provider.delete(rig.group, [doomed], timeout_seconds=SECONDS, replace=True)
+    await rig.provider.delete(rig.group, [to_delete], timeout_seconds=SECONDS, replace=True)
     assert (await look(rig)).target == FIRST_SIZE
     await rig.noticed()
     await rig.settle()
     after = await look(rig)
     assert (after.target, len(there(after))) == (FIRST_SIZE, FIRST_SIZE)
-    assert there(before) - there(after) == {doomed.id}
+    assert there(before) - there(after) == {to_delete.id}
 
 
 async def test_machines_of_another_group_are_not_deleted(rig: Rig) -> None:
@@ -259,14 +259,14 @@ async def test_a_growth_whose_answer_is_lost_is_unknown_and_never_doubled(rig: R
 @pytest.mark.parametrize("done", [True, False], ids=["it was done", "it was not"])
 async def test_a_deletion_whose_answer_is_lost_may_be_repeated(rig: Rig, done: bool) -> None:
     before = await look(rig)
-    doomed = before.instances[1]
+    to_delete = before.instances[1]
     rig.lose_answer(done=done)
     with pytest.raises(ProviderError, match="unknown"):
-        await rig.provider.delete(rig.group, [doomed], timeout_seconds=SECONDS)
-    await delete(rig, doomed)
+        await rig.provider.delete(rig.group, [to_delete], timeout_seconds=SECONDS)
+    await delete(rig, to_delete)
     await rig.settle()
     after = await look(rig)
-    assert (after.target, there(after)) == (FIRST_SIZE - 1, there(before) - {doomed.id})
+    assert (after.target, there(after)) == (FIRST_SIZE - 1, there(before) - {to_delete.id})
 
 
 @pytest.mark.parametrize("kind", ["out-of-resources", "other"])

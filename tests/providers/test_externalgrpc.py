@@ -72,8 +72,8 @@ async def test_a_deleted_node_is_named_and_goes_by_its_id_where_it_has_no_name(
     provider: ExternalGrpcProvider, server: ExternalServer
 ) -> None:
     first, second, _ = server.pools[GROUP].machines
-    doomed = [an_instance(first, "n1"), an_instance(second)]
-    await provider.delete(GROUP, doomed, timeout_seconds=60)
+    to_delete = [an_instance(first, "n1"), an_instance(second)]
+    await provider.delete(GROUP, to_delete, timeout_seconds=60)
     (request,) = server.asked("NodeGroupDeleteNodes")
     assert request.id == GROUP
     assert [(node.providerID, node.name) for node in request.nodes] == [(first, "n1"), (second, second)]

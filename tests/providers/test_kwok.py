@@ -97,13 +97,13 @@ async def test_a_share_fails_and_which_is_the_same_after_a_restart() -> None:
     state_machine = StateMachine(simulated_failures)
     await state_machine.grow(0, 100)
     names = await state_machine.at(10)
-    fates = [timeline_of(simulated_failures, 7, f"pool-{number:06}").ending for number in range(100)]
-    assert len(names) == fates.count("fine") + fates.count("unready")
+    outcomes = [timeline_of(simulated_failures, 7, f"pool-{number:06}").ending for number in range(100)]
+    assert len(names) == outcomes.count("fine") + outcomes.count("unready")
     group = await state_machine.look()
     assert group.target == 100
-    assert sum(i.error is not None and i.error.kind == "other" for i in group.instances) == fates.count("failed") > 10
-    assert sum(i.state == "running" and i.node is None for i in group.instances) == fates.count("silent") > 3
-    assert sum(not node["metadata"]["annotations"] for node in state_machine.nodes) == fates.count("unready") > 3
+    assert sum(i.error is not None and i.error.kind == "other" for i in group.instances) == outcomes.count("failed") > 10
+    assert sum(i.state == "running" and i.node is None for i in group.instances) == outcomes.count("silent") > 3
+    assert sum(not node["metadata"]["annotations"] for node in state_machine.nodes) == outcomes.count("unready") > 3
     state_machine.provider = state_machine.restarted()
     assert (await state_machine.look()) == group
 

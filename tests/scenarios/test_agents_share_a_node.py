@@ -9,7 +9,7 @@ from slackwater_protocol.agent import PodName, Resources
 from slackwater_protocol.agent_client import AgentClient
 from slackwater_protocol.agent_versions import ProtocolVersion, counts_slots
 from tests.support.agents import AgentService, an_agent_service
-from tests.support.desk import GIB, amounts
+from tests.support.permitservice import GIB, amounts
 from tests.support.vmagent import VmAgent
 
 pytestmark = pytest.mark.anyio

@@ -89,7 +89,7 @@ async def test_a_device_without_a_template_is_known_from_the_groups_other_nodes(
     scenario.wants(*(a_gpu_pod(f"before{number}") for number in range(2)))
     scenario.settle()
     await scenario.pass_time(200.0)
-    pool.fate = lambda _: "bare"
+    pool.boot_outcome = lambda _: "bare"
     pool.delays = Delays(equipped_after=300.0)
     scenario.wants(*(a_gpu_pod(f"p{number}") for number in range(5)))
     await scenario.pass_time(400.0)
@@ -134,7 +134,7 @@ async def test_one_node_under_repair_does_not_stop_its_group() -> None:
 
 async def test_nodes_that_never_show_their_gpu_keep_no_place_and_an_event_reports_it() -> None:
     scenario = Scenario()
-    scenario.cloud.has("gpus", template=machine(gpus=1, labels={"pool": "gpus"})).fate = lambda _: "bare"
+    scenario.cloud.has("gpus", template=machine(gpus=1, labels={"pool": "gpus"})).boot_outcome = lambda _: "bare"
     scenario.cloud.pool("gpus").delays = Delays(equipped_after=1e9)
     scenario.cloud.has("other", template=machine(labels={"pool": "other"}))
     scenario.wants(*(a_gpu_pod(f"g{number}") for number in range(150)))
@@ -160,7 +160,7 @@ async def test_nodes_that_never_show_their_gpu_keep_no_place_and_an_event_report
 
 async def test_lost_machines_that_cannot_be_deleted_keep_no_place() -> None:
     scenario = Scenario()
-    scenario.cloud.has("kept", min_size=100, template=machine(labels={"pool": "kept"})).fate = lambda _: "silent"
+    scenario.cloud.has("kept", min_size=100, template=machine(labels={"pool": "kept"})).boot_outcome = lambda _: "silent"
     scenario.cloud.has("other", template=machine(labels={"pool": "other"}))
     await scenario.loop()
     assert scenario.sizes() == {"kept": 100, "other": 0}

@@ -135,7 +135,7 @@ async def test_what_one_broken_machine_may_explain_is_tried_twice(trouble: str) 
     if trouble == "a taint":
         pool.startup_taints = (Taint("driver-not-up", "", "NoSchedule"),)
     else:
-        pool.fate = lambda _: "bare"
+        pool.boot_outcome = lambda _: "bare"
     scenario.wants(wants(scalars=(FPGA,)))
     await scenario.pass_time(1000)
     assert (scenario.pending(), bought(scenario)) == (1, 2)

@@ -33,9 +33,9 @@ def test_growth_waits_for_the_lower_permit_that_is_on_its_way(cluster: Growing) 
     assert [read_written(effect.text) for effect in cluster.writes()] == [PersistedPermit(permit=SMALL, permit_limit=SMALL)]
 
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
-    assert (cluster.told(decided).permit, cluster.told(decided).permit_limit_pending) == (SMALL, True)
+    assert (cluster.reported(decided).permit, cluster.reported(decided).permit_limit_pending) == (SMALL, True)
     cluster.write()
-    assert cluster.told(decided).permit == MEDIUM
+    assert cluster.reported(decided).permit == MEDIUM
     cluster.restarts()
     assert MEDIUM.within(cluster.reserved(pod))
 
@@ -51,7 +51,7 @@ def test_a_lower_permit_whose_answer_was_lost_may_stand_there(cluster: Growing) 
     cluster.take(PermitNotWritten(effect.pod, "the connection broke"))
 
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
-    assert cluster.told(decided).permit == SMALL
+    assert cluster.reported(decided).permit == SMALL
     cluster.restarts()
     assert cluster.reserved(pod) == SMALL
 

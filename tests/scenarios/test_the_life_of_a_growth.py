@@ -17,7 +17,7 @@ from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.model.nodegroups import GroupOptions
 from slackwater.model.objects import Taint
 from tests.support.builders import a_node, a_pod
-from tests.support.cloud import Delays, Fate, Pool
+from tests.support.cloud import Delays, MachineOutcome, Pool
 from tests.support.scaling import Scenario
 
 pytestmark = pytest.mark.anyio
@@ -69,11 +69,11 @@ async def test_pods_that_fit_nodes_on_their_way_are_not_planned_for_twice() -> N
 
 
 async def test_one_in_twenty_machines_fails_and_is_replaced() -> None:
-    def fate(number: int) -> Fate:
+    def boot_outcome(number: int) -> MachineOutcome:
         return "failed" if number % 20 == 7 else "fine"
 
     scenario = Scenario()
-    has(scenario, "a").fate = fate
+    has(scenario, "a").boot_outcome = boot_outcome
     scenario.wants_many(200)
     await scenario.pass_time(900)
     assert (scenario.pending(), scenario.sizes()) == (0, {"a": 200})
@@ -129,13 +129,15 @@ async def test_a_slow_boot_is_waited_for() -> None:
     assert len(scenario.cloud.calls) == 1
 
 
-@pytest.mark.parametrize("fate", ["unready", "silent"])
-async def test_a_node_that_never_comes_to_life_is_replaced_and_its_pod_waits_no_longer_than_that(fate: Fate) -> None:
-    def first_fails(number: int) -> Fate:
-        return fate if number == 0 else "fine"
+@pytest.mark.parametrize("boot_outcome", ["unready", "silent"])
+async def test_a_node_that_never_comes_to_life_is_replaced_and_its_pod_waits_no_longer_than_that(
+    boot_outcome: MachineOutcome,
+) -> None:
+    def first_fails(number: int) -> MachineOutcome:
+        return boot_outcome if number == 0 else "fine"
 
     scenario = Scenario()
-    has(scenario, "a").fate = first_fails
+    has(scenario, "a").boot_outcome = first_fails
     scenario.wants_many(3)
     await scenario.pass_time(PROVISION - 60)
     assert (scenario.pending(), scenario.sizes()) == (1, {"a": 3})
@@ -146,7 +148,7 @@ async def test_a_node_that_never_comes_to_life_is_replaced_and_its_pod_waits_no_
 
 async def test_a_node_whose_devices_are_not_there_yet_is_still_on_its_way() -> None:
     scenario = Scenario()
-    has(scenario, "a", scalars=(("nvidia.com/gpu", 1),)).fate = lambda _: "bare"
+    has(scenario, "a", scalars=(("nvidia.com/gpu", 1),)).boot_outcome = lambda _: "bare"
     scenario.wants_many(2)
     await scenario.pass_time(60)
     group_status = scenario.records[-1].group_status[scenario.group("a")]
@@ -303,20 +305,22 @@ async def test_a_plan_that_failed_is_made_again_from_everything() -> None:
 hazards = st.lists(
     st.sampled_from(["lost", "lost done", "refused", "unknown", "down", "up", "restart", "burst", "wait"]), max_size=25
 )
-fates = st.lists(st.sampled_from(["fine", "fine", "fine", "failed", "silent", "unready"]), min_size=1, max_size=12)
+outcomes = st.lists(st.sampled_from(["fine", "fine", "fine", "failed", "silent", "unready"]), min_size=1, max_size=12)
 
 
-@given(hazards=hazards, fates=fates)
+@given(hazards=hazards, outcomes=outcomes)
 @settings(
     max_examples=20,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     deadline=None,
 )
-async def test_whatever_fails_no_pod_gets_two_nodes_and_every_pod_gets_one(hazards: list[str], fates: list[Fate]) -> None:
+async def test_whatever_fails_no_pod_gets_two_nodes_and_every_pod_gets_one(
+    hazards: list[str], outcomes: list[MachineOutcome]
+) -> None:
     # Nothing is replaced whose deletion has not succeeded: a late machine might come after all.
     scenario = Scenario(group_registry=NodeGroupPolicy(in_cluster=4, replace_seconds=1e9))
-    has(scenario, "a").fate = lambda number: fates[number] if number < len(fates) else "fine"
+    has(scenario, "a").boot_outcome = lambda number: outcomes[number] if number < len(outcomes) else "fine"
     wanted = 6
     scenario.wants_many(wanted)
     for hazard in hazards:

@@ -38,7 +38,7 @@ def crowded(**migration: Any) -> tuple[Growing, list[Pod]]:
     cluster = a_cluster(**migration)
     pods = [movable(cluster, f"m{i}") for i in range(5)]
     for i, pod in enumerate(pods):
-        assert not cluster.told(cluster.decide(pod, TWO, load=i + 1)).migrate
+        assert not cluster.reported(cluster.decide(pod, TWO, load=i + 1)).migrate
     return cluster, pods
 
 
@@ -89,8 +89,8 @@ def test_the_first_request_of_a_machine_never_starts_a_migration() -> None:
 def test_the_machine_with_the_lowest_load_leaves_and_its_agent_is_notified() -> None:
     cluster, pods = crowded()
     cluster.sent.clear()
-    assert not cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
-    answer = cluster.told(cluster.decide(pods[0], TWO, load=1))
+    assert not cluster.reported(cluster.decide(pods[1], TWO, load=2)).migrate
+    answer = cluster.reported(cluster.decide(pods[0], TWO, load=1))
     assert answer.migrate
     assert answer.permit == TWO
     (effect,) = [effect for effect in cluster.sent if isinstance(effect, CreateMigration)]
@@ -114,7 +114,7 @@ def test_no_machine_leaves_a_node_that_is_not_above_its_watermark() -> None:
     pods = [movable(cluster, f"m{i}") for i in range(4)]
     for _ in range(3):
         for pod in pods:
-            assert not cluster.told(cluster.decide(pod, TWO)).migrate
+            assert not cluster.reported(cluster.decide(pod, TWO)).migrate
 
 
 def test_a_machine_that_may_not_migrate_blocks_no_other() -> None:
@@ -130,9 +130,9 @@ def test_a_machine_that_may_not_migrate_blocks_no_other() -> None:
 
 def test_a_silent_machine_does_not_hold_the_others_up() -> None:
     cluster, pods = crowded()
-    assert not cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+    assert not cluster.reported(cluster.decide(pods[1], TWO, load=2)).migrate
     cluster.passes(61)
-    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+    assert cluster.reported(cluster.decide(pods[1], TWO, load=2)).migrate
 
 
 def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
@@ -148,14 +148,14 @@ def test_a_migration_runs_to_its_end_and_leaves_nothing_behind() -> None:
     assert cluster.state_machine.migrating.migrations == {}
     for _ in range(3):
         for pod in (*pods[1:], new):
-            assert not cluster.told(cluster.decide(pod, TWO, load=1)).migrate
+            assert not cluster.reported(cluster.decide(pod, TWO, load=1)).migrate
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
 def test_no_other_machine_leaves_for_the_pressure_of_one_that_has_arrived_elsewhere(*, restarts: bool) -> None:
     """Its old pod still counts until it is deleted."""
     cluster, pods = crowded()
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     cluster.write()
     key = PodKey("default", f"schedplugin-{pods[0].key.name}")
     cluster.change(pods[0], migration=MigrationRef(name=key.name, role="source"))
@@ -183,16 +183,16 @@ def test_an_agent_that_was_notified_may_change_nothing() -> None:
         400,
         "cannot change resources: agent has already been informed that pod is migrating",
     )
-    answer = cluster.told(cluster.decide(pods[0], TWO, last=TWO))
+    answer = cluster.reported(cluster.decide(pods[0], TWO, last=TWO))
     assert (answer.permit, answer.migrate, answer.permit_limit_pending) == (TWO, False, False)
 
 
 def test_growth_of_a_leaving_machine_is_withheld_and_accounted_for() -> None:
     cluster, pods = crowded()
-    answer = cluster.told(cluster.decide(pods[0], amounts("3", "4Gi"), load=1, last=TWO))
+    answer = cluster.reported(cluster.decide(pods[0], amounts("3", "4Gi"), load=1, last=TWO))
     assert (answer.permit, answer.migrate) == (TWO, True)
     assert cluster.cpu("full") == {"R": 10_000, "B": 0, "CP": 1000, "PAF": 3000, "held": 0}
-    assert cluster.told(cluster.decide(pods[0], amounts("4", "4Gi"), load=1, last=TWO)).permit == TWO
+    assert cluster.reported(cluster.decide(pods[0], amounts("4", "4Gi"), load=1, last=TWO)).permit == TWO
     assert cluster.cpu("full")["PAF"] == 4000
 
 
@@ -203,11 +203,11 @@ def test_a_migration_that_cannot_be_made_leaves_nothing_behind_and_is_tried_agai
     cluster.take(MigrationNotStarted(pods[0].uid, "403"))
     assert cluster.cpu("full")["PAF"] == 0
     assert cluster.cpu("empty")["held"] == 0
-    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
-    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate  # it does not block the others
+    assert not cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[1], TWO, load=2)).migrate  # it does not block the others
     cluster.take(MigrationNotStarted(pods[1].uid, "403"))
     cluster.passes(6)
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
 
 
 def test_a_failed_migration_is_deleted_and_the_machine_waits_before_the_next() -> None:
@@ -220,14 +220,14 @@ def test_a_failed_migration_is_deleted_and_the_machine_waits_before_the_next() -
     assert (cluster.cpu("full")["PAF"], cluster.cpu("empty")["held"]) == (0, 0)
     cluster.write()
     cluster.change(pods[0], migration=None)
-    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
-    assert cluster.told(cluster.decide(pods[1], TWO, load=2)).migrate
+    assert not cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[1], TWO, load=2)).migrate
 
 
 def test_without_a_target_node_no_machine_leaves() -> None:
     cluster, pods = crowded()
     cluster.store(a_pod("rest", on="empty", cpu="7500m", memory="1Gi"))  # 2 more are above its watermark of 9
-    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert not cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     assert cluster.state_machine.state.event_counts.migrations_without_target_node == 1
 
 
@@ -248,14 +248,14 @@ def test_so_many_migrations_at_the_same_time(limits: dict[str, int], want: int) 
 def test_a_machine_that_always_migrates_needs_no_pressure() -> None:
     cluster = a_cluster()
     pod = movable(cluster, "tester", always=True, auto=False)
-    assert not cluster.told(cluster.decide(pod, TWO)).migrate
-    assert cluster.told(cluster.decide(pod, TWO)).migrate
+    assert not cluster.reported(cluster.decide(pod, TWO)).migrate
+    assert cluster.reported(cluster.decide(pod, TWO)).migrate
 
 
 def test_switched_off_nothing_migrates() -> None:
     cluster, pods = crowded(enabled=False)
     for pod in pods:
-        assert not cluster.told(cluster.decide(pod, TWO, load=1)).migrate
+        assert not cluster.reported(cluster.decide(pod, TWO, load=1)).migrate
 
 
 def test_denied_growth_counts_less_by_its_weight_and_only_when_it_lasts() -> None:
@@ -271,7 +271,7 @@ def test_denied_growth_counts_less_by_its_weight_and_only_when_it_lasts() -> Non
         cluster.decide(pods[0], TWO, load=1)
         assert created(cluster) == ["m0"]  # 2 accounted for, against 1 above the watermark
         cluster.decide(grower, amounts("5", "4Gi"), load=1, last=TWO)
-        return cluster.told(cluster.decide(pods[1], TWO, load=1)).migrate
+        return cluster.reported(cluster.decide(pods[1], TWO, load=1)).migrate
 
     assert starts()
     assert not starts(capacity_pressure_weight=100_000)
@@ -362,7 +362,7 @@ def test_a_migration_that_others_made_counts_and_is_left_alone() -> None:
     cluster.migrations[key] = by_hand(cluster, key, pods[2], "m2")
     cluster.take(MigrationSeen(cluster.migrations[key]))
     assert cluster.cpu("full")["PAF"] == 2000
-    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert not cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     cluster.migration(key, phase="Failed")
     assert [effect for effect in cluster.sent if isinstance(effect, DeleteMigration)] == []
     assert cluster.cpu("full")["PAF"] == 0
@@ -405,7 +405,7 @@ def test_plain_pods_never_migrate() -> None:
 
 def test_a_source_that_goes_before_its_migration_exists_holds_nothing() -> None:
     cluster, pods = crowded()
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     assert cluster.cpu("empty")["held"] == 2000
     cluster.sent.clear()  # the object is never created
     cluster.deletes(pods[0])
@@ -423,10 +423,10 @@ def test_a_place_is_kept_for_a_machine_that_waits_to_leave_a_drained_node() -> N
     drains.ask(leaving.uid, NodeName("drained"))
     cluster.passes(0.1)
     assert list(drains.waiting) == [leaving.uid]
-    assert not cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert not cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     drains.forget([leaving.uid])
     cluster.passes(0.1)
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
 
 
 def test_the_target_is_the_node_that_is_least_full_by_share() -> None:
@@ -457,7 +457,7 @@ def test_a_migration_that_its_controller_does_not_begin_is_given_up_and_another_
     cluster.write()
     cluster.migration(KEY, phase=phase)
     cluster.passes(299)
-    assert (cluster.cpu(first)["held"], cluster.told(cluster.decide(pods[0], THREE, load=1)).permit) == (2000, TWO)
+    assert (cluster.cpu(first)["held"], cluster.reported(cluster.decide(pods[0], THREE, load=1)).permit) == (2000, TWO)
     cluster.sent.clear()
     cluster.passes(2)
     assert [effect.key for effect in cluster.sent if isinstance(effect, DeleteMigration)] == [KEY]
@@ -465,7 +465,7 @@ def test_a_migration_that_its_controller_does_not_begin_is_given_up_and_another_
     cluster.decide(pods[0], TWO, load=1)
     cluster.passes(6)
     cluster.sent.clear()  # the deletion is not carried out: the controller's finalizer stays
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     ((name, other),) = targets(cluster)
     assert (name, other != first) == ("schedplugin-m0-pod-2", True)
 
@@ -498,7 +498,7 @@ def test_an_object_of_the_name_that_is_not_ours_is_never_taken_for_ours() -> Non
     cluster.decide(pods[0], TWO, load=1)
     cluster.passes(20)
     cluster.sent.clear()
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     assert targets(cluster) == [(f"{KEY.name}-2", "empty")]
     cluster.write()
     assert (cluster.cpu("full")["PAF"], cluster.cpu("empty")["held"]) == (2000, 2000)

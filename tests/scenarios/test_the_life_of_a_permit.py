@@ -35,7 +35,7 @@ def test_a_machine_found_at_start_may_be_using_all_that_it_may(cluster: Growing)
 
 def test_the_first_request_ends_the_uncertainty(cluster: Growing) -> None:
     pod = cluster.has_machine("vm", on="n")
-    answer = cluster.told(cluster.decide(pod, SMALL))
+    answer = cluster.reported(cluster.decide(pod, SMALL))
     assert (answer.permit, answer.permit_limit_pending) == (SMALL, False)
     assert cluster.cpu("n") == {"R": 1000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -47,12 +47,12 @@ def test_growth_above_the_permit_limit_is_answered_only_after_it_is_written(clus
     cluster.write()
     assert cluster.record() == PersistedPermit(permit=SMALL, permit_limit=SMALL)
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
-    assert cluster.told(decided).permit_limit_pending
-    assert cluster.told(decided).permit == SMALL
+    assert cluster.reported(decided).permit_limit_pending
+    assert cluster.reported(decided).permit == SMALL
     assert cluster.reserved(pod) == MEDIUM  # nobody else may have the room meanwhile
     cluster.write()
-    assert cluster.told(decided).permit == MEDIUM
-    assert not cluster.told(decided).permit_limit_pending
+    assert cluster.reported(decided).permit == MEDIUM
+    assert not cluster.reported(decided).permit_limit_pending
 
 
 def test_the_next_steps_need_no_write(cluster: Growing) -> None:
@@ -62,7 +62,7 @@ def test_the_next_steps_need_no_write(cluster: Growing) -> None:
     cluster.ask(pod, amounts("1250m", "5Gi"), last=SMALL)
     cluster.sent.clear()
     for cpu, memory in (("1500m", "6Gi"), ("1750m", "7Gi")):
-        answer = cluster.told(cluster.decide(pod, amounts(cpu, memory)))
+        answer = cluster.reported(cluster.decide(pod, amounts(cpu, memory)))
         assert (answer.permit, answer.permit_limit_pending) == (amounts(cpu, memory), False)
     assert cluster.writes() == []
 
@@ -167,14 +167,14 @@ def test_room_that_was_given_back_is_granted_only_after_that_is_written(cluster:
     cluster.change(big, using=SMALL)
     cluster.ask(big, SMALL)
     decided = cluster.decide(small, amounts("8", "16Gi"), last=SMALL)
-    assert cluster.told(decided).permit_limit_pending
+    assert cluster.reported(decided).permit_limit_pending
     assert [effect.pod for effect in cluster.writes()] == [big.uid]
     cluster.restarts()
     assert cluster.cpu("n")["R"] == 9000
     cluster.ask(big, SMALL)
     decided = cluster.decide(small, amounts("8", "16Gi"), last=SMALL)
     cluster.write()
-    assert cluster.told(decided).permit == amounts("8", "16Gi")
+    assert cluster.reported(decided).permit == amounts("8", "16Gi")
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 9000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
 
@@ -197,10 +197,10 @@ def test_growth_within_the_permit_limit_waits_too_while_its_room_is_persisted_as
     cluster.decide(others[0], SMALL, last=LARGE)
 
     decided = cluster.decide(late, amounts("2250m", "9Gi"), last=amounts("1250m", "5Gi"))
-    assert cluster.told(decided).permit_limit_pending
-    assert cluster.told(decided).permit == amounts("1250m", "5Gi")
+    assert cluster.reported(decided).permit_limit_pending
+    assert cluster.reported(decided).permit == amounts("1250m", "5Gi")
     cluster.write()
-    assert cluster.told(decided).permit == amounts("2250m", "9Gi")
+    assert cluster.reported(decided).permit == amounts("2250m", "9Gi")
     assert cluster.record("other-0") == PersistedPermit(permit=SMALL, permit_limit=SMALL)
 
 
@@ -239,11 +239,11 @@ def test_without_a_write_an_agent_gets_what_was_written_before(cluster: Growing)
     cluster.state_machine.permit_limits.settled.add_reader(settled)
     cluster.take(PermitNotWritten(effect.pod, "503"))
     assert pod.uid in settled
-    assert (cluster.told(decided).permit, cluster.told(decided).permit_limit_pending) == (SMALL, True)
+    assert (cluster.reported(decided).permit, cluster.reported(decided).permit_limit_pending) == (SMALL, True)
     cluster.passes(6)
     again = cluster.decide(pod, MEDIUM, last=SMALL)
     cluster.write()
-    assert cluster.told(again).permit == MEDIUM
+    assert cluster.reported(again).permit == MEDIUM
 
 
 def test_another_text_than_expected_is_read_and_written_again(cluster: Growing) -> None:
@@ -254,7 +254,7 @@ def test_another_text_than_expected_is_read_and_written_again(cluster: Growing) 
     cluster.machines[machine.key] = replace(machine, permit="{}", resource_version=cluster.version())
     decided = cluster.decide(pod, MEDIUM, last=SMALL)
     cluster.write()
-    assert cluster.told(decided).permit == MEDIUM
+    assert cluster.reported(decided).permit == MEDIUM
     cluster.passes(3)
     cluster.write()
     assert cluster.record() == PersistedPermit(permit=MEDIUM, permit_limit=MEDIUM)
@@ -266,7 +266,7 @@ def test_an_older_observation_of_the_machine_does_not_undo_a_write(cluster: Grow
     cluster.passes(1.5)
     cluster.write()
     cluster.take(MachineSeen(old))
-    assert cluster.told(cluster.decide(pod, MEDIUM, last=SMALL)).permit_limit_pending
+    assert cluster.reported(cluster.decide(pod, MEDIUM, last=SMALL)).permit_limit_pending
 
 
 def test_a_last_permit_is_honoured_at_once_and_above_total(cluster: Growing) -> None:
@@ -274,7 +274,7 @@ def test_a_last_permit_is_honoured_at_once_and_above_total(cluster: Growing) -> 
     cluster.store(a_pod("rest", on="n", cpu="9", memory="1Gi"))
     cluster.passes(1.5)
     cluster.write()
-    answer = cluster.told(cluster.decide(pod, amounts("3", "4Gi"), last=amounts("2500m", "4Gi")))
+    answer = cluster.reported(cluster.decide(pod, amounts("3", "4Gi"), last=amounts("2500m", "4Gi")))
     assert answer.permit == amounts("2500m", "4Gi")
     assert not answer.permit_limit_pending
     assert cluster.cpu("n") == {"R": 11_500, "B": 0, "CP": 500, "PAF": 0, "held": 0}
@@ -305,8 +305,8 @@ def test_refusals_before_the_formula(cluster: Growing) -> None:
         "computeUnit is not divisible by VM memory slot size: {0.25 1536Mi} not divisible by 1Gi",
     )
     assert refusal(pod, SMALL, caller=Caller(node=NodeName("other"), name="agent"))[0] == 403
-    told = cluster.told(cluster.decide(pod, SMALL, caller=Caller(node=NodeName("n"), name="agent")))
-    assert told.permit == SMALL
+    reported = cluster.reported(cluster.decide(pod, SMALL, caller=Caller(node=NodeName("n"), name="agent")))
+    assert reported.permit == SMALL
     cluster.deletes(pod)
     assert refusal(pod, SMALL) == (404, "pod not found")
 
@@ -315,7 +315,7 @@ def test_memory_counts_slots_in_version_3_and_the_unit_may_be_missing(cluster: G
     pod = cluster.places("vm", on="n", vertical=a_vertical(maximum=amounts("4", "16Gi"), slot_bytes=512 << 20))
     decided = cluster.decide(pod, amounts("2", "16"), last=amounts("1", "8"), version=5, unit=None)
     cluster.write()
-    answer = cluster.told(decided)
+    answer = cluster.reported(decided)
     assert (answer.permit, answer.slot_bytes) == (MEDIUM, 512 << 20)
 
 
@@ -326,7 +326,7 @@ def test_requests_that_are_no_multiples_are_counted_logged_once_and_granted(clus
         decided = cluster.decide(pod, amounts("1", memory))
         assert not isinstance(decided, PermitRefusal)
         firsts.append(decided.first_odd)
-        assert cluster.told(decided).permit == amounts("1", memory)
+        assert cluster.reported(decided).permit == amounts("1", memory)
     assert firsts == [True, False]
     assert cluster.state_machine.state.event_counts.odd_requests == 2
 

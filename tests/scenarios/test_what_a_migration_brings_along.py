@@ -20,7 +20,7 @@ KEY = PodKey("default", "schedplugin-m0-pod")
 def leaving() -> tuple[Growing, Pod]:
     """m0 uses 1 CPU of the 2 that it was permitted, and leaves `full` for `empty`."""
     cluster, pods = crowded()
-    assert cluster.told(cluster.decide(pods[0], TWO, load=1)).migrate
+    assert cluster.reported(cluster.decide(pods[0], TWO, load=1)).migrate
     cluster.write()
     source = cluster.change(pods[0], using=ONE, migration=MigrationRef(name=KEY.name, role="source"))
     cluster.migration(KEY, phase="Pending", source_pod=source.key.name, target_pod="target")

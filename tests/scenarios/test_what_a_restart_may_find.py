@@ -66,7 +66,7 @@ def test_room_whose_release_the_dead_service_had_persisted_is_granted(cluster: G
     decided = cluster.decide(small, EIGHT, last=FOUR)
     assert [effect.pod for effect in cluster.writes()] == [small.uid]
     cluster.write()
-    assert cluster.told(decided).permit == EIGHT
+    assert cluster.reported(decided).permit == EIGHT
     cluster.annotate(late)
     assert cluster.record("big") == PersistedPermit(permit=SIX, permit_limit=SIX)
 
@@ -101,17 +101,17 @@ def test_of_persisted_permits_that_fit_none_is_in_doubt(cluster: Growing) -> Non
 
 def test_what_arrives_after_the_list_changes_no_account(cluster: Growing) -> None:
     big, _, late = dies_while_big_grows(cluster)
-    cluster.tells(late)
+    cluster.reports(late)
     assert cluster.reserved(big) == TWO
     assert cluster.ask(big, SIX, last=TWO).permit == SIX
 
 
 def test_what_the_dead_service_sent_arrives_first_and_is_taken_back(cluster: Growing) -> None:
     _, small, late = dies_while_big_grows(cluster)
-    cluster.tells(late)
+    cluster.reports(late)
     decided = cluster.decide(small, EIGHT, last=FOUR)
     cluster.write()
-    assert cluster.told(decided).permit == EIGHT
+    assert cluster.reported(decided).permit == EIGHT
     assert cluster.record("big") == PersistedPermit(permit=TWO, permit_limit=TWO)
     cluster.restarts()
     assert cluster.cpu("n") == {"R": 10_000, "B": 0, "CP": 0, "PAF": 0, "held": 0}
@@ -125,17 +125,17 @@ def test_what_an_agent_gave_back_it_has_no_more_though_its_answer_never_came(clu
     lower = cluster.sent.pop(0)
     for again in range(2):
         decided = cluster.decide(pod, FOUR, last=FOUR)
-        answer = cluster.told(decided)
+        answer = cluster.reported(decided)
         assert answer.permit_limit_pending, again
         assert answer.permit == amounts("2", "16Gi"), again  # covered by either text
     cluster.carry_out(lower)
     before = cluster.record("vm")
     assert before is not None
     assert not FOUR.within(before.permit_limit)
-    assert cluster.told(decided).permit_limit_pending
+    assert cluster.reported(decided).permit_limit_pending
 
     cluster.write()
-    assert cluster.told(decided).permit == FOUR
+    assert cluster.reported(decided).permit == FOUR
     cluster.restarts()
     assert FOUR.within(cluster.reserved(pod))
 
@@ -147,9 +147,9 @@ def test_a_last_permit_above_what_the_dead_service_wrote_later_is_none(cluster: 
     cluster.restarts()
 
     decided = cluster.decide(pod, FOUR, last=FOUR)
-    assert cluster.told(decided).permit_limit_pending
+    assert cluster.reported(decided).permit_limit_pending
     cluster.write()
-    assert cluster.told(decided).permit == FOUR
+    assert cluster.reported(decided).permit == FOUR
     cluster.change(pod, using=amounts("1", "16Gi"))  # seen late
     cluster.restarts()
     assert FOUR.within(cluster.reserved(pod))
@@ -178,7 +178,7 @@ def test_a_write_without_an_answer_keeps_its_room_from_others(cluster: Growing) 
     cluster.decide(big, TWO, last=TWO)
 
     decided = cluster.decide(small, EIGHT, last=FOUR)
-    assert cluster.told(decided).permit == FOUR
+    assert cluster.reported(decided).permit == FOUR
     assert small.uid not in {effect.pod for effect in cluster.writes()}
     cluster.restarts()
     assert cluster.cpu("n")["R"] == 10_000
@@ -193,10 +193,10 @@ def test_room_is_not_given_while_it_cannot_be_written_that_it_is_free(cluster: G
     cluster.take(PermitNotWritten(refused.pod, "403"))
     cluster.passes(1)
     cluster.decide(small, EIGHT, last=FOUR)
-    assert (cluster.told(decided).permit, cluster.writes()) == (FOUR, [])
+    assert (cluster.reported(decided).permit, cluster.writes()) == (FOUR, [])
     cluster.passes(8)
     cluster.write()
-    assert cluster.told(decided).permit == EIGHT
+    assert cluster.reported(decided).permit == EIGHT
 
 
 def test_giving_back_one_resource_and_taking_of_another_is_written_in_two_steps(cluster: Growing) -> None:
@@ -212,7 +212,7 @@ def test_giving_back_one_resource_and_taking_of_another_is_written_in_two_steps(
         found = [cluster.record(name) for name in ("one", "two")]
         assert sum(written.permit.cpu for written in found if written is not None) <= 10_000
         assert sum(written.permit.memory for written in found if written is not None) <= 40 << 30
-    assert (cluster.told(first).permit, cluster.told(second).permit) == (amounts("2", "32Gi"), amounts("8", "8Gi"))
+    assert (cluster.reported(first).permit, cluster.reported(second).permit) == (amounts("2", "32Gi"), amounts("8", "8Gi"))
 
 
 def test_what_a_pod_shows_as_used_is_no_persisted_permit(cluster: Growing) -> None:
@@ -222,9 +222,9 @@ def test_what_a_pod_shows_as_used_is_no_persisted_permit(cluster: Growing) -> No
     cluster.passes(3)
     cluster.write()
     decided = cluster.decide(pod, FOUR, last=TWO)
-    assert cluster.told(decided).permit_limit_pending
+    assert cluster.reported(decided).permit_limit_pending
     cluster.write()
-    assert cluster.told(decided).permit == FOUR
+    assert cluster.reported(decided).permit == FOUR
 
 
 def moved(cluster: Growing) -> tuple[Pod, Pod]:
@@ -357,10 +357,10 @@ def test_a_plain_pod_grows_only_after_its_permit_is_persisted(cluster: Growing) 
     pod = cluster.has_pod("p", on="n", vertical=plain(ONE))
     cluster.restarts()
     decided = cluster.decide(pod, FOUR, last=FOUR)
-    assert cluster.told(decided).permit_limit_pending
-    assert cluster.told(decided).permit == ONE, "nobody has permitted it more, whatever it says"
+    assert cluster.reported(decided).permit_limit_pending
+    assert cluster.reported(decided).permit == ONE, "nobody has permitted it more, whatever it says"
     cluster.write()
-    assert cluster.told(decided).permit == FOUR
+    assert cluster.reported(decided).permit == FOUR
     cluster.restarts()
     assert FOUR.within(cluster.reserved(pod))
 

@@ -18,7 +18,7 @@ from slackwater.adapters.http.application import ConnectionLimiter
 from slackwater.adapters.http.http_server import DirectProtocol
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.ports.protocols import PermitServing
-from tests.support.desk import FormulaPermitService, amounts
+from tests.support.permitservice import FormulaPermitService, amounts
 
 
 @dataclass

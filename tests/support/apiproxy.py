@@ -43,7 +43,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class CallOutcome:
     """What becomes of a call. `lost`: the connection breaks, before the API server got it or after it has carried it out.
 
     `status`: answered so in the API server's place. `slow_seconds` pass before anything else does, or the event.
@@ -55,10 +55,10 @@ class Fate:
     lost: Literal["request", "answer"] | None = None
 
 
-Decide = Callable[[Call], Fate | None]
+Decide = Callable[[Call], CallOutcome | None]
 
 
-def _nothing(_: Call) -> Fate | None:
+def _nothing(_: Call) -> CallOutcome | None:
     return None
 
 
@@ -91,14 +91,14 @@ class ApiProxy:
             self._under_way.discard(name)
 
     async def _meet(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        fate = self.decide(call) or Fate()
-        if fate.slow_seconds:
-            await anyio.sleep(fate.slow_seconds)
-        if fate.held_until is not None:
-            await fate.held_until.wait()
-        if fate.status is not None:
-            return web.json_response(_status(fate.status), status=fate.status)
-        if fate.lost == "request":
+        outcome = self.decide(call) or CallOutcome()
+        if outcome.slow_seconds:
+            await anyio.sleep(outcome.slow_seconds)
+        if outcome.held_until is not None:
+            await outcome.held_until.wait()
+        if outcome.status is not None:
+            return web.json_response(_status(outcome.status), status=outcome.status)
+        if outcome.lost == "request":
             return _cut(request)
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         url = URL(f"{self._upstream}{request.raw_path}", encoded=True)
@@ -106,7 +106,7 @@ class ApiProxy:
             if "watch" in request.query:
                 return await _streamed(request, answer)
             content = await answer.read()
-        if fate.lost == "answer":
+        if outcome.lost == "answer":
             return _cut(request)
         kind = {"Content-Type": answer.headers.get("Content-Type", "application/json")}
         return web.Response(status=answer.status, body=content, headers=kind)

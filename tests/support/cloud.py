@@ -32,7 +32,7 @@ BEGAN = 1767225600.0 + 3600.0
 
 #: fine: as the delays say. failed: an error instead of a machine. silent: it runs, but no Node appears. unready: its Node never
 #: gets ready. bare: its Node is ready, but lacks the scalars of the template until `equipped_after`: a driver is not up yet.
-Fate = Literal["fine", "failed", "silent", "unready", "bare"]
+MachineOutcome = Literal["fine", "failed", "silent", "unready", "bare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Machine:
 
     name: str
     asked_at: float
-    fate: Fate
+    boot_outcome: MachineOutcome
     error: InstanceError | None = None
     startup_taints: tuple[Taint, ...] = ()
     #: What its Node is like; None: like the template of its pool.
@@ -87,8 +87,8 @@ class Pool:
     startup_taints: tuple[Taint, ...] = ()
     options: GroupOptions = NO_OPTIONS
     undeletable: str = ""  #: why every deletion is refused; not told in advance if `tells` is False
-    tells: bool = True
-    fate: Callable[[int], Fate] = lambda _: "fine"
+    reports: bool = True
+    boot_outcome: Callable[[int], MachineOutcome] = lambda _: "fine"
     machines: list[Machine] = field(default_factory=list)
     asked: int = 0  #: machines ever asked for
 
@@ -160,7 +160,7 @@ class Cloud:
         pool = self.pool(name)
         ages = ((machine, self.now() - machine.asked_at) for machine in pool.machines if _registers(machine))
         up = max(pool.delays.registered_after, pool.delays.ready_after)
-        return len(pool.machines) - sum(machine.fate != "unready" and age >= up for machine, age in ages)
+        return len(pool.machines) - sum(machine.boot_outcome != "unready" and age >= up for machine, age in ages)
 
     def next_at(self) -> float | None:
         """When something changes by itself next; None where nothing will."""
@@ -234,12 +234,14 @@ class Cloud:
 
     def _ask(self, pool: Pool, count: int, *, asked_at: float) -> None:
         for _ in range(count):
-            fate = pool.fate(pool.asked)
-            error = BROKEN if fate == "failed" else None
+            boot_outcome = pool.boot_outcome(pool.asked)
+            error = BROKEN if boot_outcome == "failed" else None
             if pool.stock is not None and len(pool.machines) >= pool.stock:
                 error = OUT_OF_STOCK
             name = f"{pool.name}-{pool.asked:04}".replace("/", "-")
-            machine = Machine(name=name, asked_at=asked_at, fate=fate, error=error, startup_taints=pool.startup_taints)
+            machine = Machine(
+                name=name, asked_at=asked_at, boot_outcome=boot_outcome, error=error, startup_taints=pool.startup_taints
+            )
             pool.machines.append(machine)
             pool.asked += 1
 
@@ -265,7 +267,7 @@ class Cloud:
             ),
             template=(pool.promised or pool.template) if pool.template_known else None,
             options=pool.options,
-            undeletable=pool.undeletable if pool.tells else "",
+            undeletable=pool.undeletable if pool.reports else "",
         )
 
     def _registered(self, pool: Pool) -> Iterator[Node]:
@@ -273,10 +275,10 @@ class Cloud:
             age = self.now() - machine.asked_at
             if not _registers(machine) or age < pool.delays.registered_after:
                 continue
-            ready = machine.fate != "unready" and age >= pool.delays.ready_after
+            ready = machine.boot_outcome != "unready" and age >= pool.delays.ready_after
             template = machine.template or pool.template
             taints = (*template.taints, *(machine.startup_taints if age < pool.delays.untainted_after else ()))
-            scalars = () if machine.fate == "bare" and age < pool.delays.equipped_after else template.scalars
+            scalars = () if machine.boot_outcome == "bare" and age < pool.delays.equipped_after else template.scalars
             created = machine.asked_at + pool.delays.registered_after
             of = (ready, taints, scalars, created, template)
             if machine.made is None or machine.made[0] != of:
@@ -301,7 +303,7 @@ def _unchanged(node: Node) -> Node:
 
 def _registers(machine: Machine) -> bool:
     """Whether it ever gets a Node."""
-    return machine.error is None and machine.fate != "silent"
+    return machine.error is None and machine.boot_outcome != "silent"
 
 
 @dataclass(slots=True)

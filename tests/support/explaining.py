@@ -76,10 +76,10 @@ class StatusSources:
 
     def after(self, changes: Iterable[Change]) -> "StatusSources":
         """The objects as they would be."""
-        told = self
+        reported = self
         for change in changes:
-            told = _changed(told, change)
-        return told
+            reported = _changed(reported, change)
+        return reported
 
     def pod(self, uid: PodUid) -> Pod:
         return next(pod for pod in self.pending if pod.uid == uid)
@@ -112,29 +112,29 @@ class StatusSources:
         return name in {found.node for found in plan.removable}
 
 
-def _changed(told: StatusSources, change: Change) -> StatusSources:  # noqa: PLR0911  # one case for each change
+def _changed(reported: StatusSources, change: Change) -> StatusSources:  # noqa: PLR0911  # one case for each change
     match change:
         case PodEdit(pod=subject, edit=edit_pod):
             return replace(
-                told,
-                pending=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.pending),
-                running_pods=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in told.running_pods),
+                reported,
+                pending=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in reported.pending),
+                running_pods=tuple(edit_pod(pod) if pod.uid == subject.uid else pod for pod in reported.running_pods),
             )
         case PodLeaves(pod=subject):
-            return replace(told, running_pods=tuple(pod for pod in told.running_pods if pod.uid != subject.uid))
+            return replace(reported, running_pods=tuple(pod for pod in reported.running_pods if pod.uid != subject.uid))
         case NodeEdit(node=name, edit=edit_node):
-            return replace(told, nodes=tuple(edit_node(node) if node.name == name else node for node in told.nodes))
+            return replace(reported, nodes=tuple(edit_node(node) if node.name == name else node for node in reported.nodes))
         case NewNode(group=group_name):
-            template = next(group for group in told.groups if group.name == group_name).template
+            template = next(group for group in reported.groups if group.name == group_name).template
             assert template is not None
             new = structs.replace(template.node, name=NodeName("new"), labels={**template.node.labels, HOSTNAME: "new"})
-            return replace(told, nodes=(*told.nodes, new))
+            return replace(reported, nodes=(*reported.nodes, new))
         case GroupEdit(group=group_name, edit=edit_group):
             return replace(
-                told, groups=tuple(edit_group(group) if group.name == group_name else group for group in told.groups)
+                reported, groups=tuple(edit_group(group) if group.name == group_name else group for group in reported.groups)
             )
         case BudgetsEdit(edit=edit_budget):
-            edited = (edit_budget(each) for each in told.budgets or ())
-            return replace(told, budgets=tuple(each for each in edited if each is not None))
+            edited = (edit_budget(each) for each in reported.budgets or ())
+            return replace(reported, budgets=tuple(each for each in edited if each is not None))
         case PolicyEdit(scale_up=edit_growth, scale_down=edit_shrink):
-            return replace(told, scale_up=edit_growth(told.scale_up), scale_down=edit_shrink(told.scale_down))
+            return replace(reported, scale_up=edit_growth(reported.scale_up), scale_down=edit_shrink(reported.scale_down))

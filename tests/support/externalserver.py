@@ -94,7 +94,7 @@ class ExternalServer:
     def _answers(self) -> dict[str, tuple[Rpc[Any, Any], Callable[[Any], Message | grpc.StatusCode]]]:
         pairs: list[tuple[Rpc[Any, Any], Callable[[Any], Message | grpc.StatusCode]]] = [
             (rpc.REFRESH, lambda _: pb.RefreshResponse()),
-            (rpc.NODE_GROUPS, lambda _: pb.NodeGroupsResponse(nodeGroups=map(_told, self.pools.values()))),
+            (rpc.NODE_GROUPS, lambda _: pb.NodeGroupsResponse(nodeGroups=map(_reported, self.pools.values()))),
             (rpc.GROUP_FOR_NODE, self._group_for_node),
             (rpc.TARGET_SIZE, lambda q: pb.NodeGroupTargetSizeResponse(targetSize=self.pools[q.id].target)),
             (rpc.INCREASE_SIZE, self._increase),
@@ -109,7 +109,7 @@ class ExternalServer:
     def _group_for_node(self, request: pb.NodeGroupForNodeRequest) -> Message:
         for pool in self.pools.values():
             if request.node.providerID in pool.machines:
-                return pb.NodeGroupForNodeResponse(nodeGroup=_told(pool))
+                return pb.NodeGroupForNodeResponse(nodeGroup=_reported(pool))
         return pb.NodeGroupForNodeResponse()
 
     def _increase(self, request: pb.NodeGroupIncreaseSizeRequest) -> Message | grpc.StatusCode:
@@ -168,13 +168,13 @@ class ExternalServer:
                 await asyncio.sleep(3600)
             if lost is False:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
-            told = self.lies.get(name) or answer(request)
+            reported = self.lies.get(name) or answer(request)
             if lost:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
-            if isinstance(told, grpc.StatusCode):
-                await context.abort(told, f"{name} of {request} refused")
-            assert isinstance(told, Message)
-            return told
+            if isinstance(reported, grpc.StatusCode):
+                await context.abort(reported, f"{name} of {request} refused")
+            assert isinstance(reported, Message)
+            return reported
 
         return handle
 
@@ -203,7 +203,7 @@ class ExternalServer:
             await server.stop(None)
 
 
-def _told(pool: Pool) -> pb.NodeGroup:
+def _reported(pool: Pool) -> pb.NodeGroup:
     return pb.NodeGroup(id=pool.id, minSize=pool.min_size, maxSize=pool.max_size)
 
 

@@ -142,7 +142,7 @@ class Growing:
         assert violations(self.state_machine) == []
         return decided
 
-    def told(self, decided: PermitDecision | PermitRefusal) -> PermitAnswer:
+    def reported(self, decided: PermitDecision | PermitRefusal) -> PermitAnswer:
         assert isinstance(decided, PermitDecision), decided
         answer = self.state_machine.permit_answer(decided)
         assert isinstance(answer, PermitAnswer)
@@ -151,9 +151,9 @@ class Growing:
     def ask(self, pod: Pod, asked: Amounts, *, last: Amounts | None = None, load: int | None = 1_000_000) -> PermitAnswer:
         """The answer after all that has to be written is written."""
         decided = self.decide(pod, asked, last=last, load=load)
-        if self.told(decided).permit_limit_pending:
+        if self.reported(decided).permit_limit_pending:
             self.write()
-        return self.told(decided)
+        return self.reported(decided)
 
     # --- the API server ---------------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Growing:
             case Resize() | _:
                 pass
 
-    def tells(self, late: WritePermit) -> None:
+    def reports(self, late: WritePermit) -> None:
         """A write of a service that has died arrives, and the watch tells of it."""
         self.annotate(late)
         self.take(*(MachineSeen(machine) for machine in self.machines.values()))

@@ -150,8 +150,8 @@ class Cluster:
             happens = False
         elif happens:
             self.change(pod, preempting=read_preempting(effect.text))
-        told = PreemptingWritten(effect.uid, effect.text) if happens else None
-        self.take(told or PreemptingNotWritten(effect.uid, effect.text, "test"))
+        reported = PreemptingWritten(effect.uid, effect.text) if happens else None
+        self.take(reported or PreemptingNotWritten(effect.uid, effect.text, "test"))
 
     def _delete(self, effect: DeleteVictim, outcome: VictimOutcome, *, gone: bool) -> None:
         pod = self.pods.get(effect.uid)

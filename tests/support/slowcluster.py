@@ -173,7 +173,7 @@ class SlowCluster(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self.api.news.values()))
     @rule(data=st.data(), everything=st.booleans())
-    def a_watch_tells(self, data: st.DataObject, everything: bool) -> None:
+    def a_watch_reports(self, data: st.DataObject, everything: bool) -> None:
         news = self.api.news[data.draw(st.sampled_from([kind for kind, events in self.api.news.items() if events]))]
         for _ in range(len(news) if everything else 1):
             self.take(news.popleft())

@@ -158,12 +158,12 @@ class SmallCluster:
 
 
 @st.composite
-def small_clusters(draw: st.DrawFn, *, most_standing: int = 6) -> SmallCluster:
+def small_clusters(draw: st.DrawFn, *, most_running: int = 6) -> SmallCluster:
     nodes = draw(_nodes())
     known = draw(st.lists(kinds(), min_size=1, max_size=4))
     one = st.tuples(st.sampled_from(known), _LABELS)
     on = st.sampled_from([node.name for node in nodes])
-    running_pods = [pod(f"s{n}", *draw(one), on=draw(on)) for n in range(draw(st.integers(0, most_standing)))]
+    running_pods = [pod(f"s{n}", *draw(one), on=draw(on)) for n in range(draw(st.integers(0, most_running)))]
     runs = draw(st.lists(st.tuples(one, st.integers(1, 5)), min_size=1, max_size=6))
     pending = [what for what, count in runs for _ in range(count)]
     return SmallCluster(

@@ -203,7 +203,7 @@ async def settle(ground: Ground) -> None:
         await eventually(resized, lambda status: status == 200, within_seconds=60, wanted=f"{name} resized")
 
 
-async def told(ground: Ground, name: str) -> str:
+async def reported(ground: Ground, name: str) -> str:
     """What the Deployment asks for, and what its controller says of it: where pods are missing, whose word is that?"""
     found = await ground.read(f"{_DEPLOYMENTS.format(ground.name)}/{name}")
     return f"{name}: asks {found['spec']['replicas']}, generation {found['metadata']['generation']}, status {found['status']}"
@@ -225,7 +225,7 @@ async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
         tainted = [node["metadata"]["name"] for node in nodes if _is_going(node)]
         kinds = Counter(name.split("-")[0] for name in pods)
         found = {"waiting": waiting, "gated": gated, "tainted": tainted, "held": dump["holds"], "gates": dump["gates"]}
-        short = [f"{kinds[name]} pods of {await told(ground, name)}" for name in WORKLOADS if kinds[name] != REPLICAS]
+        short = [f"{kinds[name]} pods of {await reported(ground, name)}" for name in WORKLOADS if kinds[name] != REPLICAS]
         return [*(f"{what}: {some[:5]}" for what, some in found.items() if some), *short]
 
     await eventually(unrest, lambda found: not found, within_seconds=CALM_WITHIN_SECONDS, wanted="calm", every_seconds=1)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import aiohttp
 import anyio
 
-from tests.cluster.neonvm.fleet import GIB, UNIT_CPU, NodeGroupRegistry, Running
+from tests.cluster.neonvm.machines import GIB, UNIT_CPU, NodeGroupRegistry, Running
 from tests.cluster.neonvm.moves import RESOURCES, Look, began, short, without_need
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 
@@ -58,9 +58,9 @@ class Watcher:
             for resource in RESOURCES:
                 numbers = node[resource]
                 if numbers["reserved"] - numbers["buffer"] > numbers["total"]:
-                    yield f"{name} is over its Total: {resource} {numbers}; {self._told_of(name, resource, look)}"
+                    yield f"{name} is over its Total: {resource} {numbers}; {self._reported_of(name, resource, look)}"
 
-    def _told_of(self, node: str, resource: str, look: Look) -> str:
+    def _reported_of(self, node: str, resource: str, look: Look) -> str:
         """How long this process has been seen, and of each pod there what it counts for and what is on record."""
         first = next(known for known in self.looks if known.process == look.process)
         pods = [

@@ -110,10 +110,12 @@ async def test_a_leader_that_was_stopped_does_nothing_wrong_when_it_continues(
     await old.start_scheduler_again()
 
     async def who_leads() -> tuple[bool, str]:
-        told = (await old.service.statusz())["leader"]
-        return told["leads"], told["holder"].rpartition("_")[0]
+        reported = (await old.service.statusz())["leader"]
+        return reported["leads"], reported["holder"].rpartition("_")[0]
 
-    await eventually(who_leads, lambda told: told == (False, new.name), within_seconds=HAND_OVER_SECONDS, wanted="it stands by")
+    await eventually(
+        who_leads, lambda reported: reported == (False, new.name), within_seconds=HAND_OVER_SECONDS, wanted="it stands by"
+    )
     assert await new.leads()
     await ground.make_pods(a_pod(f"r-{number}", cpu="250m") for number in range(4))
     await anyio.sleep(2)

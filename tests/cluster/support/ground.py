@@ -204,5 +204,5 @@ def _why(pending: Sequence[Json]) -> str:
 
 
 def _message(pod: Json) -> str:
-    told = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
-    return str(told[0].get("message") or told[0].get("reason")) if told else "never tried"
+    reported = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+    return str(reported[0].get("message") or reported[0].get("reason")) if reported else "never tried"

@@ -49,11 +49,11 @@ class ScaleUp:
     def table(self) -> str:
         """A line each few seconds."""
         lines = ["    s  ready  coming  bound"]
-        told = -_TELL_EVERY_SECONDS
+        reported = -_TELL_EVERY_SECONDS
         for moment in self.moments:
-            if moment.at - told >= _TELL_EVERY_SECONDS or moment is self.moments[-1]:
+            if moment.at - reported >= _TELL_EVERY_SECONDS or moment is self.moments[-1]:
                 lines.append(f"{moment.at:5.0f}  {moment.ready:5}  {moment.in_creation:6}  {moment.bound:5}")
-                told = moment.at
+                reported = moment.at
         return "\n".join(lines)
 
 

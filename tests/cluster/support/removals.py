@@ -72,13 +72,13 @@ def _node(item: Json) -> Json:
 
 def _pod(item: Json) -> Json:
     meta, conditions = item["metadata"], item["status"].get("conditions", ())
-    told = {condition["type"]: condition for condition in conditions}
+    reported = {condition["type"]: condition for condition in conditions}
     return {
         "labels": meta.get("labels", {}),
         "node": item["spec"].get("nodeName"),
-        "ready": told.get("Ready", {}).get("status") == "True",
+        "ready": reported.get("Ready", {}).get("status") == "True",
         "deleting": "deletionTimestamp" in meta,
-        "refused": told.get("PodScheduled", {}).get("reason") == "Unschedulable",
+        "refused": reported.get("PodScheduled", {}).get("reason") == "Unschedulable",
     }
 
 

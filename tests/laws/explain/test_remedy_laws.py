@@ -30,7 +30,7 @@ from tests.support.smallclusters import small_clusters
 
 LAW = settings(max_examples=CASES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 POOL = GroupName("pool")
-TIES = (OWNED, OWNED, OWNED, EvictionFacts(), replace(OWNED, safe_to_evict="false"), replace(OWNED, local_volumes=("cache",)))
+FACTS = (OWNED, OWNED, OWNED, EvictionFacts(), replace(OWNED, safe_to_evict="false"), replace(OWNED, local_volumes=("cache",)))
 
 
 @st.composite
@@ -50,7 +50,7 @@ def groups(draw: st.DrawFn) -> tuple[GrowableGroup, ...]:
 
 @st.composite
 def pending_clusters(draw: st.DrawFn) -> StatusSources:
-    cluster = draw(small_clusters(most_standing=10))
+    cluster = draw(small_clusters(most_running=10))
     quotas = draw(st.sampled_from(((), (), (NodeQuota(name="all", limits={"cpu": 9_000, "nodes": 6}),))))
     return StatusSources(
         nodes=tuple(cluster.nodes),
@@ -63,7 +63,7 @@ def pending_clusters(draw: st.DrawFn) -> StatusSources:
 
 
 @st.composite
-def standing_clusters(draw: st.DrawFn) -> StatusSources:
+def running_clusters(draw: st.DrawFn) -> StatusSources:
     cluster = draw(clusters())
     running_pods = tuple(_settled(draw, pod) for pod in cluster.running_pods)
     nodes = tuple(
@@ -90,78 +90,78 @@ def standing_clusters(draw: st.DrawFn) -> StatusSources:
 
 
 def _settled(draw: st.DrawFn, pod: Pod) -> Pod:
-    return structs.replace(pod, eviction_facts=draw(st.sampled_from(TIES)))
+    return structs.replace(pod, eviction_facts=draw(st.sampled_from(FACTS)))
 
 
 @LAW
-@given(told=pending_clusters(), number=st.integers(0, 30))
-def test_every_remedy_of_a_pending_pod_finds_it_a_place(told: StatusSources, number: int) -> None:
-    pod = told.pending[number % len(told.pending)]
-    before = told.fits_a_node(pod.uid)
-    explanation = explain_pod(told.explain_input(), pod)
+@given(reported=pending_clusters(), number=st.integers(0, 30))
+def test_every_remedy_of_a_pending_pod_finds_it_a_place(reported: StatusSources, number: int) -> None:
+    pod = reported.pending[number % len(reported.pending)]
+    before = reported.fits_a_node(pod.uid)
+    explanation = explain_pod(reported.explain_input(), pod)
     event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
     assert (explanation.state == "schedulable") == before
     assert before or explanation.reasons
     helping = [
-        changes for tried in (False, True) for changes in pods.what_helps(told.explain_input(), pod, with_groups=tried)[0]
+        changes for tried in (False, True) for changes in pods.what_helps(reported.explain_input(), pod, with_groups=tried)[0]
     ]
     assert set(explanation.remedies) <= {remedy(*changes) for changes in helping}
     for changes in helping if explanation.state == "pending" else ():
-        assert told.after(changes).fits(pod.uid), remedy(*changes)
+        assert reported.after(changes).fits(pod.uid), remedy(*changes)
 
 
 @LAW
-@given(told=pending_clusters(), number=st.integers(0, 30))
-def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(told: StatusSources, number: int) -> None:
-    told = replace(told, groups=())
-    pod = told.pending[number % len(told.pending)]
-    listed = explain_pod(told.explain_input(), pod).minimal
-    solutions = pods.what_helps(told.explain_input(), pod, with_groups=True)[1] if listed else []
+@given(reported=pending_clusters(), number=st.integers(0, 30))
+def test_all_of_a_minimal_set_has_to_go_before_a_pod_fits(reported: StatusSources, number: int) -> None:
+    reported = replace(reported, groups=())
+    pod = reported.pending[number % len(reported.pending)]
+    listed = explain_pod(reported.explain_input(), pod).minimal
+    solutions = pods.what_helps(reported.explain_input(), pod, with_groups=True)[1] if listed else []
     assert tuple(found.answer() for found in solutions) == listed
     for found in solutions:
         event(f"{len(found.blockers)} blockers")
         words = [change.words for change in found.changes]
         assert len(found.blockers) == len(set(words))
-        assert told.after(found.changes).fits_a_node(pod.uid), words
+        assert reported.after(found.changes).fits_a_node(pod.uid), words
         for change in found.changes:
             others = [other for other in found.changes if other is not change]
-            assert not told.after(others).fits_a_node(pod.uid), (change.words, words)
-            assert len(words) == 1 or not told.after([change]).fits_a_node(pod.uid), (change.words, words)
+            assert not reported.after(others).fits_a_node(pod.uid), (change.words, words)
+            assert len(words) == 1 or not reported.after([change]).fits_a_node(pod.uid), (change.words, words)
 
 
-def helping_of(told: StatusSources, node: NodeName) -> tuple[list[tuple[Change, ...]], Solution | None]:
-    explain_input = told.explain_input()
+def helping_of(reported: StatusSources, node: NodeName) -> tuple[list[tuple[Change, ...]], Solution | None]:
+    explain_input = reported.explain_input()
     row = explain_input.row_of(node)
     assert row is not None
     return nodes.what_helps(explain_input, node, row)
 
 
 @LAW
-@given(told=standing_clusters(), number=st.integers(0, 30))
-def test_every_remedy_of_a_node_lets_it_go(told: StatusSources, number: int) -> None:
-    node = told.nodes[number % len(told.nodes)].name
-    before = told.goes(node)
-    explanation = explain_node(told.explain_input(), node)
+@given(reported=running_clusters(), number=st.integers(0, 30))
+def test_every_remedy_of_a_node_lets_it_go(reported: StatusSources, number: int) -> None:
+    node = reported.nodes[number % len(reported.nodes)].name
+    before = reported.goes(node)
+    explanation = explain_node(reported.explain_input(), node)
     event(f"{explanation.state}, {min(len(explanation.remedies), 3)} remedies, {len(explanation.minimal)} sets")
     assert (explanation.state == "removable") == before
     assert explanation.reasons
-    helping = [] if before else helping_of(told, node)[0]
+    helping = [] if before else helping_of(reported, node)[0]
     assert explanation.remedies == tuple(remedy(*changes) for changes in helping)
     for changes in helping:
-        assert told.after(changes).goes(node), remedy(*changes)
+        assert reported.after(changes).goes(node), remedy(*changes)
 
 
 @LAW
-@given(told=standing_clusters(), number=st.integers(0, 30))
-def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(told: StatusSources, number: int) -> None:
-    node = told.nodes[number % len(told.nodes)].name
-    solution = None if told.goes(node) else helping_of(told, node)[1]
-    assert explain_node(told.explain_input(), node).minimal == (() if solution is None else (solution.answer(),))
+@given(reported=running_clusters(), number=st.integers(0, 30))
+def test_all_of_a_minimal_set_has_to_go_before_a_node_goes(reported: StatusSources, number: int) -> None:
+    node = reported.nodes[number % len(reported.nodes)].name
+    solution = None if reported.goes(node) else helping_of(reported, node)[1]
+    assert explain_node(reported.explain_input(), node).minimal == (() if solution is None else (solution.answer(),))
     for found in [] if solution is None else [solution]:
         event(f"{len(found.blockers)} blockers")
         words = [change.words for change in found.changes]
-        assert told.after(found.changes).goes(node), words
+        assert reported.after(found.changes).goes(node), words
         for change in found.changes:
             others = [other for other in found.changes if other is not change]
-            assert not told.after(others).goes(node), (change.words, words)
-            assert len(words) == 1 or not told.after([change]).goes(node), (change.words, words)
+            assert not reported.after(others).goes(node), (change.words, words)
+            assert len(words) == 1 or not reported.after([change]).goes(node), (change.words, words)

@@ -33,19 +33,19 @@ LAW = settings(max_examples=examples(60), deadline=None, suppress_health_check=[
 NOW = UnixTime(1e9)
 NAMESPACES = {"default": {"team": "x"}, "other": {}}
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
-TIES = (OWNED, OWNED, OWNED, OWNED, EvictionFacts(), EvictionFacts(mirror_pod=True), replace(OWNED, safe_to_evict="false"))
+FACTS = (OWNED, OWNED, OWNED, OWNED, EvictionFacts(), EvictionFacts(mirror_pod=True), replace(OWNED, safe_to_evict="false"))
 BUDGETS = ("a", "b")
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> SmallCluster:
     """Standing pods of several priorities that may, as a rule, be moved."""
-    cluster = draw(small_clusters(most_standing=14))
+    cluster = draw(small_clusters(most_running=14))
     varied = [
         structs.replace(
             pod,
             priority=draw(st.sampled_from((0, 0, 0, 10))),
-            eviction_facts=draw(st.sampled_from(TIES)),
+            eviction_facts=draw(st.sampled_from(FACTS)),
             deleting=draw(st.sampled_from((False, False, False, True))),
             ready=draw(st.sampled_from((True, True, False))),
         )
@@ -162,7 +162,7 @@ class Obvious:
         return pod.kind, snapshot.kinds.read_part(pod.labels), False
 
 
-def told(found: Evacuated | NotEvacuated | None) -> Outcome:
+def reported(found: Evacuated | NotEvacuated | None) -> Outcome:
     assert found is not None
     if isinstance(found, NotEvacuated):
         return Outcome(None, (found.pod.uid, found.unremovable_reason))
@@ -197,7 +197,7 @@ def test_evacuations_equal_the_obvious_way(data: st.DataObject, cluster: SmallCl
     obvious = Obvious(cluster=cluster, facts=facts_with(Disruptions(of_apps)), hints=hints, storage=cluster.storage)
     for row in data.draw(st.permutations(range(n_nodes))):
         rows = data.draw(st.permutations(range(n_nodes)))
-        ours, theirs = told(evacuations.evacuate(Row(row), rows=np.array(rows))), obvious.evacuate(row, rows)
+        ours, theirs = reported(evacuations.evacuate(Row(row), rows=np.array(rows))), obvious.evacuate(row, rows)
         assert comparable(ours) == comparable(theirs)
     assert evacuations.destinations == obvious.at
     assert not obvious.gone & set(evacuations.destinations.values())

@@ -35,14 +35,14 @@ pods = st.tuples(st.sampled_from(KINDS), st.sampled_from(LABELS), st.booleans(),
 steps = st.lists(st.tuples(st.integers(0, 3), pods), max_size=12)
 
 
-def a_standing_pod(name: int, kind: Kind, labels: tuple[tuple[str, str], ...], deleting: bool, row: int) -> Pod:
+def a_running_pod(name: int, kind: Kind, labels: tuple[tuple[str, str], ...], deleting: bool, row: int) -> Pod:
     like = a_pod(f"p{name}", on=f"n{row}", deleting=deleting, labels=dict(labels))
     return structs.replace(like, kind=kind)
 
 
 def a_snapshot(running_pods: list[tuple[Kind, tuple[tuple[str, str], ...], bool, int]]) -> ClusterSnapshot:
     nodes = [a_node(f"n{row}", labels={"zone": f"z{row % 2}"}) for row in range(4)]
-    return ClusterSnapshot.build(nodes, [a_standing_pod(i, *pod) for i, pod in enumerate(running_pods)], also=KINDS)
+    return ClusterSnapshot.build(nodes, [a_running_pod(i, *pod) for i, pod in enumerate(running_pods)], also=KINDS)
 
 
 def seen(snapshot: ClusterSnapshot) -> dict[str, object]:

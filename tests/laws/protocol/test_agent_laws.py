@@ -25,7 +25,7 @@ from slackwater_protocol.agent import (
 )
 from slackwater_protocol.agent_versions import ProtocolVersion, counts_slots
 from slackwater_protocol.units import LARGEST
-from tests.support.desk import amounts
+from tests.support.permitservice import amounts
 
 CPUS = st.integers(0, LARGEST_CPU) | st.integers(0, 64).map(lambda units: units * 250)
 MEMORIES = st.integers(0, LARGEST - 1) | st.integers(0, 512).map(lambda slots: slots << 30)

@@ -22,18 +22,18 @@ _EVERY = 500
 
 def check(program: Path, *, seed: int, indices: Iterable[int], tell: bool = False) -> StatusSources:
     """Plans and carries out the clusters of `indices`; stops at the first whose plan is wrong."""
-    told, policy = StatusSources(), settings()
+    reported, policy = StatusSources(), settings()
     with running(program, "replay") as real:
         for index in indices:
             cluster = generate_drainable(seed, index)
             answer = answer_of(cluster, policy)
             found = [f"cluster {index}: {problem}" for problem in violations(real, cluster, answer)]
-            told.add(answer, cluster, found)
-            if tell and told.clusters % _EVERY == 0:
-                print(f"{told.clusters:,} clusters", file=sys.stderr)
+            reported.add(answer, cluster, found)
+            if tell and reported.clusters % _EVERY == 0:
+                print(f"{reported.clusters:,} clusters", file=sys.stderr)
             if found:
                 break
-    return told
+    return reported
 
 
 def shrunk(program: Path, cluster: Obj) -> Obj:
@@ -65,12 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(err, file=sys.stderr)
         return 1
     indices = range(asked.first, asked.first + asked.clusters)
-    told = check(program, seed=asked.seed, indices=indices, tell=True)
-    print(told.table())
-    if not told.problems:
+    reported = check(program, seed=asked.seed, indices=indices, tell=True)
+    print(reported.table())
+    if not reported.problems:
         return 0
-    print("\n".join(told.problems), file=sys.stderr)
-    failed = asked.first + told.clusters - 1
+    print("\n".join(reported.problems), file=sys.stderr)
+    failed = asked.first + reported.clusters - 1
     print("shrinking ...", flush=True)
     print(json.dumps(shrunk(program, generate_drainable(asked.seed, failed)), indent=1))
     print(f"replay: python -m tests.oracle.drains --seed {asked.seed} --first {failed} --clusters 1")

@@ -32,7 +32,7 @@ def a_scene(*, empty: int = 0) -> tuple[ShrinkScene, Pool]:
 
 async def test_refused_deletions_back_off_and_evict_hardly_a_pod() -> None:
     scenario, pool = a_scene(empty=2)
-    pool.undeletable, pool.tells = "locked by its owner", False
+    pool.undeletable, pool.reports = "locked by its owner", False
     await scenario.pass_time(2000, every=60)
     assert scenario.watched.evicted <= 6 * 4  # at most five drains began before the first answer, and one after it
     assert len({(end.order.node, end.order.stamp) for end in scenario.watched.ended}) <= 20

@@ -64,9 +64,9 @@ def test_no_more_are_missed_than_the_controller_wants_and_has_not() -> None:
     assert removable(planned(a_scene(nodes, replicas={WEB_KEY: 9}), state)) == ["n1"]
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_a_pod_that_was_just_evicted_has_one_place_whether_the_watch_has_shown_it_or_not(told: bool) -> None:
-    ending = replica("a", "n4", "3", deleting=told)
+@pytest.mark.parametrize("reported", [False, True])
+def test_a_pod_that_was_just_evicted_has_one_place_whether_the_watch_has_shown_it_or_not(reported: bool) -> None:
+    ending = replica("a", "n4", "3", deleting=reported)
     state = ScaleDownState(deleted_set={NodeName("n4"): NOW}).evicted(ending, NOW)
     plan = planned(a_scene(N[:4], [ending], replicas={WEB_KEY: 1}), state)
     assert kept(plan) == {"n3": "DestinationOfOtherPods", "n4": "CurrentlyBeingDeleted"}

@@ -40,9 +40,9 @@ async def test_under_used_nodes_are_packed_onto_the_fewest() -> None:
     assert scenario.sizes()["a"] in (3, 4)  # a node that is three quarters full is left alone
     assert (scenario.unhappy(), scenario.cordoned & set(scenario._shown)) == ([], set())
     assert 2 <= scenario.watched.most_drains <= 5
-    told = [effect for effect in scenario.said_effects if isinstance(effect, Announce) and effect.reason == "ScaleDown"]
-    assert len(told) == 12 - scenario.sizes()["a"]
-    assert all(effect.about == "Node" and "score" in effect.note for effect in told)
+    reported = [effect for effect in scenario.said_effects if isinstance(effect, Announce) and effect.reason == "ScaleDown"]
+    assert len(reported) == 12 - scenario.sizes()["a"]
+    assert all(effect.about == "Node" and "score" in effect.note for effect in reported)
 
 
 async def test_nothing_goes_before_its_time_and_the_time_is_kept_in_taints() -> None:
@@ -144,8 +144,8 @@ async def test_a_provider_that_fails_gives_the_node_back_and_the_group_cools_dow
     await scenario.pass_time(100)
     assert (scenario.sizes(), scenario.cordoned) == ({"a": 1}, set())
     assert [end.unremovable_reason for end in scenario.watched.ended] == [UnremovableReason.DELETION_FAILED]
-    [told] = [effect for effect in scenario.said_effects if isinstance(effect, Announce) and effect.type == "Warning"]
-    assert (told.reason, told.note.partition(":")[0]) == ("ScaleDownFailed", "removal given up")
+    [reported] = [effect for effect in scenario.said_effects if isinstance(effect, Announce) and effect.type == "Warning"]
+    assert (reported.reason, reported.note.partition(":")[0]) == ("ScaleDownFailed", "removal given up")
     await scenario.pass_time(400)  # node and group back off for 300 s, longer than the cool-down
     assert scenario.sizes() == {"a": 0}
 

@@ -87,8 +87,8 @@ async def test_it_is_reported() -> None:
     scenario.comes("first")
     await scenario.pass_time(120.0)
     document = record_document(scenario.records[-1])
-    (told,) = document["slack"]["startTimeSLOs"]
-    assert (told["name"], told["share"], told["withinSeconds"], told["leadSeconds"]) == ("web", 0.95, 5.0, 60)
-    assert (told["keptShare"], told["late"], told["observedMinutes"]) == (0.0, 1, 122)
+    (reported,) = document["slack"]["startTimeSLOs"]
+    assert (reported["name"], reported["share"], reported["withinSeconds"], reported["leadSeconds"]) == ("web", 0.95, 5.0, 60)
+    assert (reported["keptShare"], reported["late"], reported["observedMinutes"]) == (0.0, 1, 122)
     assert document["groups"][0]["startSeconds"] == [50.0] * len(document["groups"][0]["startSeconds"])
     assert document["groups"][0]["startSeconds"]

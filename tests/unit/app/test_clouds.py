@@ -118,9 +118,9 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     settings = loads(HEADER + 'autoscaler: {enabled: true, providers: {externalgrpc: {address: "a:1"}}}')
     assert missing_extra(settings) is None
     monkeypatch.setitem(sys.modules, "grpc", None)  # as if it were not there
-    told = missing_extra(settings) or ""
-    assert told.startswith("autoscaler.providers.externalgrpc: got no module grpc")
-    assert "slackwater[externalgrpc]" in told
+    reported = missing_extra(settings) or ""
+    assert reported.startswith("autoscaler.providers.externalgrpc: got no module grpc")
+    assert "slackwater[externalgrpc]" in reported
     assert missing_extra(loads(HEADER)) is None, "nobody asks for it"
 
 

@@ -103,13 +103,13 @@ def test_an_explanation_names_each_device_and_what_would_help() -> None:
     other = slice_body("b", {"name": "gpu-0", "attributes": {"model": {"string": "a100"}}})
     runs, waits = pod_body("runs", "theirs", on="a"), pod_body("waits", template="template")
     cluster = cluster_of(node_body("a"), node_body("b"), gpus("a", 2), other, class_body(), TWO, taken, runs, waits)
-    told = json_of(explain_offline(cluster, settings(), "pod", "default", "waits"))
-    assert told["reasons"][0]["objects"] == [
+    reported = json_of(explain_offline(cluster, settings(), "pod", "default", "waits"))
+    assert reported["reasons"][0]["objects"] == [
         f"device {DRIVER}/a/gpu-0: in use by claim default/theirs",
         f"device {DRIVER}/a/gpu-1: free",
         f"device {DRIVER}/b/gpu-0: not selected by request r0",
     ]
-    assert "move pod default/runs off node a" in [remedy["change"] for remedy in told["remedies"]]
+    assert "move pod default/runs off node a" in [remedy["change"] for remedy in reported["remedies"]]
 
 
 def test_an_object_that_cannot_be_read_is_named_with_its_place() -> None:

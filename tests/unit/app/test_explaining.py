@@ -317,7 +317,7 @@ async def test_a_pod_is_explained_by_the_filters_of_its_profile() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_pod_is_told_what_of_its_slack_is_not_kept() -> None:
+async def test_a_pod_learns_what_of_its_slack_is_not_kept() -> None:
     asking, other = a_pod("asking", on="n1"), a_pod("other", on="n1")
     cut = HeadroomCut(source="Pod default/asking", pod=asking, wanted=50, kept=8, why="the namespace gets no more nodes")
     slack = SlackPlan(state=SlackState(), coming={}, unhelpable=(), cuts={}, pushed=(), alone_in={}, cuts_of_headroom=(cut,))

@@ -65,10 +65,10 @@ class Outputs:
     """Everything that came out, by where."""
 
     def __init__(self) -> None:
-        self.told: dict[str, str] = {}
+        self.reported: dict[str, str] = {}
 
     def add(self, place: str, text: str) -> None:
-        self.told[place] = self.told.get(place, "") + text
+        self.reported[place] = self.reported.get(place, "") + text
 
     def take(self, answer: httpx.Response) -> None:
         self.add(f"{answer.request.method} {answer.request.url.path}", f"{answer.text}{answer.headers}")
@@ -77,7 +77,7 @@ class Outputs:
         coded = base64.b64encode(MARK.encode())[:8].decode()
         return [
             (place, text[max(0, text.find(mark) - 100) : text.find(mark) + 60])
-            for place, text in self.told.items()
+            for place, text in self.reported.items()
             for mark in (MARK, coded)
             if mark in text
         ]
@@ -203,8 +203,8 @@ async def test_no_output_of_the_running_service_shows_a_secret(tmp_path: Path, l
     outputs.add("log", log.getvalue())
     outputs.add("record", gzip.decompress(record.read_bytes()).decode("latin-1"))
     assert "on purpose" in log.getvalue(), "the crashes are part of what is searched"
-    assert len(outputs.told["record"]) > 1_000
-    assert {place.partition(" ")[2] for place in outputs.told} >= {"/dumpstate", "/metrics", "/scheduler/filter", "/"}
+    assert len(outputs.reported["record"]) > 1_000
+    assert {place.partition(" ")[2] for place in outputs.reported} >= {"/dumpstate", "/metrics", "/scheduler/filter", "/"}
     assert outputs.secrets() == []
 
 

@@ -36,7 +36,7 @@ def cluster(tmp_path: Path) -> Path:
 
 
 def read_all(reader: int) -> str:
-    told = b""
+    reported = b""
     while select.select([reader], [], [], 240)[0]:
         try:
             part = os.read(reader, 65536)
@@ -44,8 +44,8 @@ def read_all(reader: int) -> str:
             break
         if not part:
             break
-        told += part
-    return told.decode()
+        reported += part
+    return reported.decode()
 
 
 def ran(*argv: str, out: bool = False, err: bool = False, to: Path | None = None) -> tuple[str, str, str]:
@@ -61,9 +61,9 @@ def ran(*argv: str, out: bool = False, err: bool = False, to: Path | None = None
         )
     shown = read_all(reader) if out or err else ""
     os.close(reader)
-    told, complained = process.communicate(timeout=240)
+    reported, complained = process.communicate(timeout=240)
     assert process.returncode == 0, (shown, complained)
-    return (told or b"").decode(), (complained or b"").decode(), shown
+    return (reported or b"").decode(), (complained or b"").decode(), shown
 
 
 def test_a_command_without_a_terminal_is_quiet_and_prints_json(cluster: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_group_label_decides_whatever_a_nodes_role_is() -> None:
 # --- budgets --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_node_that_waits_for_a_budget_which_the_plan_uses_is_told_from_one_that_no_budget_lets_go() -> None:
+def test_a_node_that_waits_for_a_budget_which_the_plan_uses_differs_from_one_that_no_budget_lets_go() -> None:
     owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
 
     def running(name: str, on: str, app: str) -> Obj:

@@ -64,8 +64,8 @@ async def test_a_rule_counts_from_its_creation_until_its_deletion() -> None:
         await until_feasible(whole, ["a"])
         whole.create(_RULES, taint_rule_body("broken", driver=DRIVER, device="gpu-0"))
         await until_feasible(whole, [])
-        told = (await whole.ops.get("/explain/pods/default/p")).text
-        assert "it is tainted by DeviceTaintRule broken" in told
+        reported = (await whole.ops.get("/explain/pods/default/p")).text
+        assert "it is tainted by DeviceTaintRule broken" in reported
         assert whole.sandbox.request("DELETE", f"{_RULES}/broken").status == 200
         await until_feasible(whole, ["a"])
 

@@ -314,9 +314,9 @@ def test_a_newer_version_is_followed_as_the_newest_with_a_note(tmp_path: Path, c
     assert (
         main(["simulate", "placement", "--cluster", file, "--kubernetes-version", "1.41", "--feature-gates", "Odd=true"]) == 0
     )
-    told = capsys.readouterr().err
-    assert "Kubernetes 1.41.0 is newer than what Slackwater knows; it follows the rules of 1.37" in told
-    assert "feature gates without effect here: Odd" in told
+    reported = capsys.readouterr().err
+    assert "Kubernetes 1.41.0 is newer than what Slackwater knows; it follows the rules of 1.37" in reported
+    assert "feature gates without effect here: Odd" in reported
 
 
 def test_the_configuration_chooses_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

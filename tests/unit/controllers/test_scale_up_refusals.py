@@ -68,7 +68,7 @@ def test_an_answer_that_would_be_too_long_names_the_pod_with_the_same_reasons() 
     assert {entry["sameAs"] for entry in entries if "sameAs" in entry} == {"default/p0000"}
 
 
-def test_groups_that_no_pod_tells_apart_are_estimated_once() -> None:
+def test_groups_that_are_alike_for_every_pod_are_estimated_once() -> None:
     """Pods that spread over zones, whose verdicts move with every pod: the work may not grow with such groups."""
     assert _rows_judged_of_spread(60) < 4 * _rows_judged_of_spread(6)
 

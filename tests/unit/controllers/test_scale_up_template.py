@@ -248,14 +248,14 @@ def test_what_came_of_the_last_purchase_counts_more_than_any_promise() -> None:
     )
     rest = [a_node(f"n{number}", cpu="8", labels={"tier": "new"}) for number in range(5)]
 
-    def told(*nodes: Node) -> Template:
+    def reported(*nodes: Node) -> Template:
         template = template_of(SAID, nodes, pods_on=lambda _: (), bought=[came])
         assert template is not None
         return template
 
     for nodes in ((), rest):
-        assert told(*nodes).node.allocatable.cpu == 3920
-        assert [pod.key.name for pod in told(*nodes).running_pods] == ["logs-1"]
-        assert "cpu 3920m instead of 8000m" in told(*nodes).broken_promise
+        assert reported(*nodes).node.allocatable.cpu == 3920
+        assert [pod.key.name for pod in reported(*nodes).running_pods] == ["logs-1"]
+        assert "cpu 3920m instead of 8000m" in reported(*nodes).broken_promise
     later = [structs.replace(node, created_at=UnixTime(5000 + number)) for number, node in enumerate(rest)]
-    assert (told(*later).node.allocatable.cpu, told(*later).broken_promise) == (8000, ""), "machines have changed since"
+    assert (reported(*later).node.allocatable.cpu, reported(*later).broken_promise) == (8000, ""), "machines have changed since"

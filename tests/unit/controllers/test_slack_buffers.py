@@ -52,9 +52,9 @@ def test_chunks_are_what_the_spec_comes_to(buffer: CapacityBuffer, want: int) ->
     one = found(buffer)
     assert one.status.replicas == want
     assert (0 if one.pod_headroom is None else one.pod_headroom.count) == want
-    told = {condition.type: (condition.status, condition.reason) for condition in one.status.conditions}
-    assert told[READY] == ("True", "AttributesSetSuccessfully")
-    assert told[PROVISIONING] == (("True", "FakePodsInjected") if want else ("False", "BufferIsEmpty"))
+    reported = {condition.type: (condition.status, condition.reason) for condition in one.status.conditions}
+    assert reported[READY] == ("True", "AttributesSetSuccessfully")
+    assert reported[PROVISIONING] == (("True", "FakePodsInjected") if want else ("False", "BufferIsEmpty"))
 
 
 BAD = {

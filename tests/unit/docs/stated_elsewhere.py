@@ -73,7 +73,7 @@ TESTS: Final[tuple[Stated, ...]] = (
     stated(
         "CONTRIBUTING",
         "if a plug-in is below {:g} % of the pairs",
-        100 * source("tests/oracle/tally.py", r"^_SHARE = ([\d.]+)")[0],
+        100 * source("tests/oracle/counts.py", r"^_SHARE = ([\d.]+)")[0],
     ),
     stated("CONTRIBUTING", "for {} s at most", *source("tests/support/fakeapi.py", r"was_asked\(.*seconds: float = (\d+)")),
     stated("SECURITY", "none may take longer than {} s", *source("tests/fuzz/running.py", r"^_SECONDS: Final = ([\d.]+)")),
@@ -95,7 +95,7 @@ TESTS: Final[tuple[Stated, ...]] = (
         "faults", "silent for up to {} s", *source("tests/faults/tempers.py", r"^_LONGEST_SILENCE_SECONDS: Final = ([\d.]+)")
     ),
     stated("faults", "when a lease of {} s has expired", *source(_PLAY, r"^_LEASE_SECONDS: Final = ([\d.]+)")),
-    stated("faults", "wrong by up to {} s", *source("tests/faults/weather.py", r"^    skew=([\d.]+)")),
+    stated("faults", "wrong by up to {} s", *source("tests/faults/provider_faults.py", r"^    skew=([\d.]+)")),
     stated("faults", "at the latest {:g} seconds after the storm", _AFTER),
     stated("faults", "plays seeds {} to {}", *source("Makefile", r"tests.faults --seed (\d+) --seeds (\d+)")),
     stated("scaledown", "{} clusters in CI", _default("tests/oracle/test_drains.py", "CLUSTERS")),

@@ -33,8 +33,8 @@ def keys_of(module: ast.Module, call: ast.Call) -> Iterator[str]:
             yield keyword.arg
             continue
         asked = [part.func for part in ast.walk(keyword.value) if isinstance(part, ast.Call)]
-        told = {name.id for name in asked if isinstance(name, ast.Name)}
-        found = [item for item in module.body if isinstance(item, ast.FunctionDef) and item.name in told]
+        reported = {name.id for name in asked if isinstance(name, ast.Name)}
+        found = [item for item in module.body if isinstance(item, ast.FunctionDef) and item.name in reported]
         assert found, "the keys of ** are those that a function of the module returns"
         for function in found:
             [returned] = [item.value for item in ast.walk(function) if isinstance(item, ast.Return)]

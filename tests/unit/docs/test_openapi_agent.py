@@ -17,7 +17,7 @@ from deploy.documents.agents_openapi import EXCHANGES, REFUSALS, agent_document
 from slackwater.model.ids import PodKey
 from slackwater_protocol.agent import AgentRequest, PluginResponse
 from tests.support.agents import AgentService, an_agent_service
-from tests.support.desk import GIB, amounts
+from tests.support.permitservice import GIB, amounts
 from tests.support.seeds import examples
 
 EXAMPLES = Path("openapi/examples")

@@ -17,7 +17,7 @@ NODE = structs.replace(a_node("n1", cpu="1"), scalars=(("pods", 110),))
 
 
 def test_a_full_group_is_reported_with_the_number_that_would_do() -> None:
-    told = StatusSources(
+    reported = StatusSources(
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
         groups=(
@@ -30,35 +30,35 @@ def test_a_full_group_is_reported_with_the_number_that_would_do() -> None:
             ),
         ),
     )
-    answer = explain_group(told.explain_input(), POOL, {"target": 10})
+    answer = explain_group(reported.explain_input(), POOL, {"target": 10})
     assert (answer.state, answer.reasons[0].code) == ("stuck", "limit")
     assert [remedy.change for remedy in answer.remedies] == ["raise max of group pool from 10 to 11"]
 
 
 def test_a_quota_is_raised_by_what_one_node_needs() -> None:
-    told = StatusSources(
+    reported = StatusSources(
         nodes=(NODE,),
         pending=(a_pod("web", cpu="3"),),
         groups=(a_group("pool", a_template(cpu="4")),),
         scale_up=replace(installed.SCALE_UP, quotas=(NodeQuota(name="all", limits={"cpu": 4000}),)),
     )
-    answer = explain_group(told.explain_input(), POOL, {})
+    answer = explain_group(reported.explain_input(), POOL, {})
     assert [remedy.change for remedy in answer.remedies] == ["raise quota all of cpu from 4000 to 5000"]
 
 
 def test_a_group_that_pods_do_not_fit_says_what_is_short() -> None:
-    told = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="2")),))
-    answer = explain_group(told.explain_input(), POOL, {})
+    reported = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="2")),))
+    answer = explain_group(reported.explain_input(), POOL, {})
     assert (answer.reasons[0].code, answer.reasons[0].short) == ("resources_above_node", {"milliCPU": 1000})
     assert answer.remedies == ()
 
 
 def test_a_group_is_not_needed_without_pending_pods() -> None:
-    told = StatusSources(nodes=(NODE,), groups=(a_group("pool"),))
-    answer = explain_group(told.explain_input(), POOL, {})
+    reported = StatusSources(nodes=(NODE,), groups=(a_group("pool"),))
+    answer = explain_group(reported.explain_input(), POOL, {})
     assert (answer.state, answer.reasons[0].code) == ("idle", "not_needed")
 
 
 def test_a_group_that_a_plan_would_grow_says_so() -> None:
-    told = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
-    assert explain_group(told.explain_input(), POOL, {}).reasons[0].code == "grows"
+    reported = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
+    assert explain_group(reported.explain_input(), POOL, {}).reasons[0].code == "grows"

@@ -32,12 +32,12 @@ def a_pool(*running_pods: Pod, smallest: int = 0, **more: object) -> StatusSourc
 
 
 def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
-    told = a_pool(
+    reported = a_pool(
         owned("web-1", "n1", labels={"app": "web"}),
         owned("web-2", "n1", labels={"app": "web"}),
         budgets=(a_budget("web", allowed=0, app="web"),),
     )
-    answer = explain_node(told.explain_input(), N1)
+    answer = explain_node(reported.explain_input(), N1)
     (reason,) = answer.reasons
     assert reason.code == "NotEnoughPdb"
     assert reason.objects == ("PodDisruptionBudget default/web", "pod default/web-1", "pod default/web-2")
@@ -47,8 +47,8 @@ def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
 
 def test_of_several_budgets_all_but_one_have_to_go() -> None:
     budgets = tuple(a_budget(name, allowed=5, app="web") for name in ("own", "more", "most"))
-    told = a_pool(owned("web-1", "n1", labels={"app": "web"}), budgets=budgets)
-    answer = explain_node(told.explain_input(), N1)
+    reported = a_pool(owned("web-1", "n1", labels={"app": "web"}), budgets=budgets)
+    answer = explain_node(reported.explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects[0]) == ("MultiplePdbs", "PodDisruptionBudget default/own")
     assert [remedy.change for remedy in answer.remedies] == [
@@ -69,10 +69,10 @@ def test_a_pod_that_must_not_be_disrupted_is_named_with_what_protects_it() -> No
 
 
 def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
-    told = a_pool(
+    reported = a_pool(
         a_pod("bare", on="n1", cpu="3"), smallest=3, scale_down=replace(installed.SCALE_DOWN, utilization_threshold=0.5)
     )
-    answer = explain_node(told.explain_input(), N1)
+    answer = explain_node(reported.explain_input(), N1)
     assert [reason.code for reason in answer.reasons] == ["NotUnderutilized", "NodeGroupMinSizeReached", "NotReplicated"]
     (found,) = answer.minimal
     assert len(found.blockers) == 3
@@ -85,11 +85,11 @@ def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
 
 
 def test_a_pod_that_fits_nowhere_else_is_reported_with_its_reason() -> None:
-    told = a_pool(
+    reported = a_pool(
         owned("big", "n1", cpu="1500m"), owned("x", "n2", cpu="3"), owned("y", "n3", cpu="2750m"),
         scale_down=replace(installed.SCALE_DOWN, utilization_threshold=0.9),
     )  # fmt: skip
-    answer = explain_node(told.explain_input(), N1)
+    answer = explain_node(reported.explain_input(), N1)
     (reason,) = answer.reasons
     assert (reason.code, reason.objects, reason.short) == ("NoPlaceToMovePods", ("pod default/big",), {"milliCPU": 250})
     assert [remedy.change for remedy in answer.remedies] == [
@@ -106,8 +106,8 @@ def test_a_node_that_can_go_says_what_it_waits_for() -> None:
 
 
 def test_a_node_of_no_group_has_no_remedy() -> None:
-    told = replace(a_pool(owned("web", "n1")), pool=None)
-    answer = explain_node(told.explain_input(), N1)
+    reported = replace(a_pool(owned("web", "n1")), pool=None)
+    answer = explain_node(reported.explain_input(), N1)
     assert [reason.code for reason in answer.reasons] == ["NotAutoscaled"]
     assert answer.remedies == ()
 
@@ -118,12 +118,12 @@ def test_a_removal_under_way_is_reported() -> None:
 
 
 def test_of_a_removable_node_it_is_said_where_its_pods_would_go() -> None:
-    told = a_pool(owned("web-1", "n1"), owned("web-2", "n1"))
-    answer = explain_node(told.explain_input(), N1)
+    reported = a_pool(owned("web-1", "n1"), owned("web-2", "n1"))
+    answer = explain_node(reported.explain_input(), N1)
     assert answer.state == "removable"
     assert {move["pod"] for move in answer.facts["moves"]} == {"default/web-1", "default/web-2"}
     assert {move["node"] for move in answer.facts["moves"]} <= {"n2", "n3"}
-    assert explain_node(told.explain_input(), NodeName("n2")).facts["moves"] == []
+    assert explain_node(reported.explain_input(), NodeName("n2")).facts["moves"] == []
 
 
 def test_a_node_that_has_to_stay_is_explained_without_moves() -> None:

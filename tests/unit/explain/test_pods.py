@@ -23,19 +23,19 @@ def roomy(name: str, **more: object) -> Node:
     return structs.replace(a_node(name, **more), scalars=(("pods", 110),))  # type: ignore[arg-type]
 
 
-def explained(told: StatusSources, pod: Pod, **more: object) -> dict[str, object]:
-    answer: dict[str, object] = json_of(explain_pod(told.explain_input(), pod, **more))  # type: ignore[arg-type]
+def explained(reported: StatusSources, pod: Pod, **more: object) -> dict[str, object]:
+    answer: dict[str, object] = json_of(explain_pod(reported.explain_input(), pod, **more))  # type: ignore[arg-type]
     return answer
 
 
 def test_amounts_are_those_of_the_closest_node_and_the_smallest_change_is_a_remedy() -> None:
     pod = a_pod("big", cpu="3")
-    told = StatusSources(
+    reported = StatusSources(
         nodes=(roomy("n1"), roomy("n2")),
         running_pods=(a_pod("a", on="n1", cpu="2"), a_pod("b", on="n2", cpu="1250m")),
         pending=(pod,),
     )
-    answer = explained(told, pod)
+    answer = explained(reported, pod)
     want_reason = {
         "code": "resources_short",
         "plugin": "NodeResourcesFit",
@@ -55,8 +55,8 @@ def test_amounts_are_those_of_the_closest_node_and_the_smallest_change_is_a_reme
 
 def test_all_obstacles_of_a_node_are_named_and_only_together_they_are_a_remedy() -> None:
     pod = a_pod("big", cpu="3", node_selector={"disk": "fast"})
-    told = StatusSources(nodes=(roomy("n1", taints=[DEDICATED], cpu="2"),), pending=(pod,))
-    answer = explain_pod(told.explain_input(), pod)
+    reported = StatusSources(nodes=(roomy("n1", taints=[DEDICATED], cpu="2"),), pending=(pod,))
+    answer = explain_pod(reported.explain_input(), pod)
     (found,) = answer.minimal
     want = ["taint_not_tolerated", "node_affinity", "resources_above_node"]
     assert [blocker.code for blocker in found.blockers] == want
@@ -73,8 +73,8 @@ def test_each_group_says_why_it_does_not_help_and_what_would_let_it() -> None:
     )
     small = a_group("small", a_template(cpu="2"))
     waiting = a_group("waiting", a_template(cpu="4"), skip_reason=SkipReason(kind="backoff", text="backing off after: quota"))
-    told = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(full, small, waiting))
-    answer = explained(told, pod)
+    reported = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(full, small, waiting))
+    answer = explained(reported, pod)
     groups = {word["group"]: word for word in answer["groups"]}  # type: ignore[attr-defined]
     assert groups["full"]["reasons"][0]["code"] == "limit"
     assert groups["small"]["reasons"][0]["short"] == {"milliCPU": 1000}
@@ -86,16 +86,16 @@ def test_each_group_says_why_it_does_not_help_and_what_would_let_it() -> None:
 
 def test_a_group_that_may_grow_is_a_remedy() -> None:
     pod = a_pod("web", cpu="3")
-    told = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(a_group("pool", a_template(cpu="4")),))
-    changes = [remedy["change"] for remedy in explained(told, pod)["remedies"]]  # type: ignore[attr-defined]
+    reported = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(a_group("pool", a_template(cpu="4")),))
+    changes = [remedy["change"] for remedy in explained(reported, pod)["remedies"]]  # type: ignore[attr-defined]
     assert "add a node of group pool" in changes
 
 
 def test_a_pod_whose_node_is_on_its_way_waits_for_it_and_no_group_is_to_be_changed() -> None:
     pod = a_pod("web", cpu="3")
     coming = a_group("pool", a_template(cpu="4"), size=1, largest=1, upcoming=1)
-    told = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(coming,))
-    answer = explain_pod(told.explain_input(), pod)
+    reported = StatusSources(nodes=(roomy("n1", cpu="1"),), pending=(pod,), groups=(coming,))
+    answer = explain_pod(reported.explain_input(), pod)
     assert [reason.code for reason in answer.reasons] == ["resources_above_node", "node_coming"]
     assert not [remedy for remedy in answer.remedies if "group" in remedy.change]
 
@@ -107,8 +107,8 @@ def test_pods_in_the_way_are_named() -> None:
     pod = a_pod("db-2", labels={"app": "db"})
     pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(anti_affinity=(term,))))
     node = roomy("n1", labels={"kubernetes.io/hostname": "n1"})
-    told = StatusSources(nodes=(node,), running_pods=(a_pod("db-1", on="n1", labels={"app": "db"}),), pending=(pod,))
-    answer = explain_pod(told.explain_input(), pod)
+    reported = StatusSources(nodes=(node,), running_pods=(a_pod("db-1", on="n1", labels={"app": "db"}),), pending=(pod,))
+    answer = explain_pod(reported.explain_input(), pod)
     assert answer.reasons[0].code == "pod_anti_affinity"
     assert answer.reasons[0].objects == ("pod default/db-1",)
     assert "move pod default/db-1 off node n1" in [remedy.change for remedy in answer.remedies]
@@ -132,8 +132,8 @@ def test_a_gate_is_reported_before_findings_about_nodes() -> None:
 
 def test_a_node_that_refused_the_bind_is_no_place() -> None:
     pod = a_pod("web")
-    told = StatusSources(nodes=(roomy("n1"),), pending=(pod,))
-    answer = explained(told, pod, word=PodContext(denied=frozenset({NodeName("n1")})))
+    reported = StatusSources(nodes=(roomy("n1"),), pending=(pod,))
+    answer = explained(reported, pod, word=PodContext(denied=frozenset({NodeName("n1")})))
     assert answer["state"] == "pending"
     assert answer["reasons"][0]["code"] == "bind_denied"  # type: ignore[index]
 
@@ -150,8 +150,8 @@ def test_a_missing_claim_is_named_and_has_no_remedy() -> None:
 
     pod = a_pod("db")
     pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
-    told = StatusSources(nodes=(roomy("n1"),), pending=(pod,), storage=Storage(claims={}))
-    answer = explained(told, pod)
+    reported = StatusSources(nodes=(roomy("n1"),), pending=(pod,), storage=Storage(claims={}))
+    answer = explained(reported, pod)
     assert answer["reasons"][0]["objects"] == ["claim default/data"]  # type: ignore[index]
     assert answer["remedies"] == []
 
@@ -159,11 +159,11 @@ def test_a_missing_claim_is_named_and_has_no_remedy() -> None:
 def test_a_placed_pod_is_compared_with_the_other_nodes_as_of_now() -> None:
     pod = a_pod("web", on="n1", cpu="1")
     fitting = (roomy("n1", cpu="2"), roomy("n2", cpu="8"), roomy("n3", cpu="4"))
-    told = StatusSources(
+    reported = StatusSources(
         nodes=(*fitting, roomy("n4", cpu="1"), roomy("n5", taints=[DEDICATED])),
         running_pods=(pod, a_pod("other", on="n4", cpu="500m")),
     )
-    instead = explained(told, pod)["instead"]
+    instead = explained(reported, pod)["instead"]
     assert isinstance(instead, dict)
     assert instead["asOf"] == "now"
     assert instead["feasible"] == 2
@@ -186,8 +186,8 @@ def test_of_a_placed_pod_on_the_only_node_nothing_is_said_to_be_better() -> None
 
 def test_comparing_a_placed_pod_leaves_the_snapshot_as_it_was() -> None:
     pod = a_pod("web", on="n1", cpu="1")
-    told = StatusSources(nodes=(roomy("n1", cpu="2"), roomy("n2", cpu="2")), running_pods=(pod,))
-    explain_input = told.explain_input()
+    reported = StatusSources(nodes=(roomy("n1", cpu="2"), roomy("n2", cpu="2")), running_pods=(pod,))
+    explain_input = reported.explain_input()
     before = explain_input.snapshot.used.copy()
     first = json_of(explain_pod(explain_input, pod))
     assert (explain_input.snapshot.used == before).all()
@@ -201,8 +201,8 @@ def test_a_pod_on_a_node_that_is_unknown_has_nothing_to_compare() -> None:
 
 def test_a_node_in_quarantine_is_no_alternative() -> None:
     pod = a_pod("web", on="n1", cpu="1")
-    told = StatusSources(nodes=(roomy("n1", cpu="2"), roomy("n2", cpu="2")), running_pods=(pod,))
-    instead = explained(told, pod, word=PodContext(quarantined=frozenset({NodeName("n2")})))["instead"]
+    reported = StatusSources(nodes=(roomy("n1", cpu="2"), roomy("n2", cpu="2")), running_pods=(pod,))
+    instead = explained(reported, pod, word=PodContext(quarantined=frozenset({NodeName("n2")})))["instead"]
     assert isinstance(instead, dict)
     assert (instead["feasible"], instead["nodes"]) == (0, [])
     assert [(reason["code"], reason["nodes"]) for reason in instead["reasons"]] == [("node_quarantined", 1)]

@@ -7,8 +7,8 @@ import pytest
 from tests.faults.__main__ import main
 from tests.faults.mechanisms import MECHANISMS, Mechanism, broken
 from tests.faults.play import Script, play
+from tests.faults.provider_faults import FAULTS
 from tests.faults.shrink import shrunk
-from tests.faults.weather import FAULTS
 
 
 def test_a_run_is_the_same_each_time() -> None:

@@ -164,8 +164,8 @@ def test_of_a_new_node_the_rule_taints_only_the_devices_of_that_name() -> None:
 
 def test_an_explanation_names_the_rule() -> None:
     rules = (taint_rule_body("broken-a", pool="a"), taint_rule_body("broken"))
-    told = json_of(explain_offline(cluster(*two_nodes(*rules)), Settings(), "pod", "default", "p"))
-    lines = told["reasons"][0]["objects"]
+    reported = json_of(explain_offline(cluster(*two_nodes(*rules)), Settings(), "pod", "default", "p"))
+    lines = reported["reasons"][0]["objects"]
     why = "a taint is not tolerated by request r0; it is tainted by DeviceTaintRule"
     assert f"device {DRIVER}/a/gpu-0: {why} broken-a, broken" in lines
     assert f"device {DRIVER}/b/gpu-1: {why} broken" in lines

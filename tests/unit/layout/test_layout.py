@@ -77,7 +77,9 @@ _PARTS: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 
 def modules() -> Iterator[Path]:
-    yield from (path for path in SERVICE.rglob("*.py") if not path.name.endswith("_pb2.py"))
+    """Those of the service and of its tests."""
+    every = (*SERVICE.rglob("*.py"), *(ROOT / "tests").rglob("*.py"))
+    yield from (path for path in every if not path.name.endswith("_pb2.py"))
 
 
 def parts(name: str) -> set[str]:
@@ -110,7 +112,7 @@ def test_every_folder_says_what_it_is_for() -> None:
 
 
 def test_retired_words_are_in_no_file_name() -> None:
-    names = {path.relative_to(SERVICE): parts(path.stem) & RETIRED.keys() for path in modules()}
+    names = {path.relative_to(ROOT): parts(path.stem) & RETIRED.keys() for path in modules()}
     assert {str(path): found for path, found in names.items() if found} == {}
 
 
@@ -119,7 +121,7 @@ def test_retired_words_are_in_no_identifier() -> None:
     for path in modules():
         for name in identifiers(ast.parse(path.read_text("utf-8"))):
             if parts(name) & RETIRED.keys():
-                found.setdefault(str(path.relative_to(SERVICE)), set()).add(name)
+                found.setdefault(str(path.relative_to(ROOT)), set()).add(name)
     assert found == {}
 
 

@@ -11,7 +11,7 @@ from slackwater_protocol.agent import Metrics, PodName, Resources, SlotResources
 from slackwater_protocol.agent_client import AgentClient, AnswerRefused, BadAnswer, NoAnswer, check_permit
 from slackwater_protocol.agent_versions import ProtocolVersion
 from tests.support.agents import AgentService, an_agent_service
-from tests.support.desk import GIB, amounts
+from tests.support.permitservice import GIB, amounts
 
 pytestmark = pytest.mark.anyio
 
@@ -34,8 +34,8 @@ async def test_a_vm_grows_shrinks_and_reports_its_last_permit() -> None:
         assert await client.ask(cus(8), in_use=cus(4), metrics=Metrics(load_avg_1m=2.5)) == cus(8)
         assert await client.ask(cus(2), in_use=cus(2)) == cus(2)
         assert client.permit == cus(2)
-        told = [asked.last_permit for asked in service.permit_service.asked]
-        assert told == [None, amounts(1000, 4 * GIB), amounts(2000, 8 * GIB)]
+        reported = [asked.last_permit for asked in service.permit_service.asked]
+        assert reported == [None, amounts(1000, 4 * GIB), amounts(2000, 8 * GIB)]
         assert service.permit_service.asked[1].load is not None
 
 

@@ -67,8 +67,8 @@ def test_a_pod_whose_bind_is_under_way_is_on_its_node() -> None:
     collector = ChangeCollector(state_machine)
     collector.rest()
     state_machine.bind(pod.uid, pod.key, NodeName("n"), NOW)
-    (told,) = collector.rest().pods
-    assert told.pod == structs.replace(pod, node=NodeName("n"))
+    (reported,) = collector.rest().pods
+    assert reported.pod == structs.replace(pod, node=NodeName("n"))
 
     state_machine.apply(BindEnded(pod.uid, NodeName("n"), "refused", "no"), NOW)
     assert [change.pod for change in collector.rest().pods] == [pod]
@@ -79,9 +79,9 @@ def test_a_pod_that_has_more_than_its_requests_counts_by_what_is_reserved() -> N
         a_pod("vm", on="n", cpu="1", memory="1Gi"), vertical=a_vertical(using=amounts("3", "2Gi"), scaling=False)
     )
     collector = ChangeCollector(a_state_machine(a_node("n"), grown))
-    (told,) = collector.rest().pods
-    assert told.pod is not None
-    assert told.pod.kind.requests == amounts("3", "2Gi")
+    (reported,) = collector.rest().pods
+    assert reported.pod is not None
+    assert reported.pod.kind.requests == amounts("3", "2Gi")
 
 
 def test_what_is_gone_or_has_ended_is_collected_as_gone() -> None:
@@ -101,11 +101,11 @@ def test_system_amounts_are_subtracted_from_a_node() -> None:
         a_node("n", cpu="4", memory="16Gi"),
         policy=replace(installed.POLICY, nodes=replace(installed.NODES, system=amounts("1", "32Gi"))),
     )
-    (told,) = ChangeCollector(state_machine).rest().nodes
-    assert told.node is not None
-    assert told.node.allocatable == amounts("3", "0")
-    assert told.seen is not None
-    assert told.seen.allocatable == amounts("4", "16Gi")
+    (reported,) = ChangeCollector(state_machine).rest().nodes
+    assert reported.node is not None
+    assert reported.node.allocatable == amounts("3", "0")
+    assert reported.seen is not None
+    assert reported.seen.allocatable == amounts("4", "16Gi")
 
 
 def test_pods_that_count_as_shown_are_collected_once_and_others_in_both_forms() -> None:
@@ -130,10 +130,10 @@ def test_a_part_at_a_time_collects_everything_once() -> None:
     nodes, pods = collector.some(4)
     assert (len(nodes), len(pods)) == (1, 4)
     state_machine.apply(PodGone(pods[0].uid, PodKey("default", "p0")), NOW)
-    told = collector.rest((nodes, pods))
-    assert {change.uid for change in told.pods} == {f"uid-p{number}" for number in range(10)}
-    assert {uid: pod for uid, pod, _ in told.pods}[pods[0].uid] is None, "what changed meanwhile is told once more, and last"
-    assert [change.name for change in told.nodes] == ["n"]
+    reported = collector.rest((nodes, pods))
+    assert {change.uid for change in reported.pods} == {f"uid-p{number}" for number in range(10)}
+    assert {uid: pod for uid, pod, _ in reported.pods}[pods[0].uid] is None, "what changed meanwhile comes once more, last"
+    assert [change.name for change in reported.nodes] == ["n"]
 
 
 def test_few_takes_the_changed_pods_where_nothing_else_changed() -> None:

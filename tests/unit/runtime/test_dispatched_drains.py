@@ -48,11 +48,11 @@ def anyio_backend() -> object:
     ],
 )
 async def test_the_end_of_each_call_is_reported_once(effect: ApiEffect, outcomes: list[Outcome], want: list[Event]) -> None:
-    told: list[Event] = []
+    reported: list[Event] = []
     config = replace(installed.DISPATCHER, write_deadline=0.3)
-    async with running(ScriptedWriter(script=list(outcomes)), config, told.append) as dispatcher:
+    async with running(ScriptedWriter(script=list(outcomes)), config, reported.append) as dispatcher:
         await dispatcher.submit(effect).ended()
-    assert told == want
+    assert reported == want
 
 
 async def test_what_is_asked_of_one_node_is_done_in_order() -> None:

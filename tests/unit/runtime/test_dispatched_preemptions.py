@@ -45,30 +45,30 @@ def anyio_backend() -> object:
     ids=["accepted", "gone", "refused", "retried"],
 )
 async def test_the_end_of_a_victims_deletion_is_reported(outcomes: list[Outcome], want: list[Event]) -> None:
-    told: list[Event] = []
-    async with running(ScriptedWriter(script=outcomes), on_event=told.append) as dispatcher:
+    reported: list[Event] = []
+    async with running(ScriptedWriter(script=outcomes), on_event=reported.append) as dispatcher:
         await dispatcher.submit(VICTIM).ended()
-    assert told == want
+    assert reported == want
 
 
 @pytest.mark.parametrize("effect", [VICTIM, NOTE], ids=["victim", "annotation"])
 async def test_a_call_that_never_succeeds_ends_within_its_time(effect: DeleteVictim | WritePreempting) -> None:
-    told: list[Event] = []
+    reported: list[Event] = []
     writer = ScriptedWriter(script=[Outcome("again", 503, "later")] * 1000)
     config = replace(installed.DISPATCHER, write_deadline=0.2)
-    async with running(writer, config, told.append) as dispatcher:
+    async with running(writer, config, reported.append) as dispatcher:
         await dispatcher.submit(effect).ended()
     want = VictimEnded(UID, "unreachable", "later") if effect is VICTIM else PreemptingNotWritten(UID, "text", "later")
-    assert told == [want]
+    assert reported == [want]
 
 
 async def test_what_the_annotations_write_found_is_reported_before_its_end() -> None:
-    told: list[Event] = []
+    reported: list[Event] = []
     outcomes = [DONE, Outcome("refused", 404, "gone", event=GONE)]
-    async with running(ScriptedWriter(script=outcomes), on_event=told.append) as dispatcher:
+    async with running(ScriptedWriter(script=outcomes), on_event=reported.append) as dispatcher:
         await dispatcher.submit(NOTE).ended()
         await dispatcher.submit(NOTE).ended()
-    assert told == [PreemptingWritten(UID, "text"), GONE, PreemptingNotWritten(UID, "text", "gone")]
+    assert reported == [PreemptingWritten(UID, "text"), GONE, PreemptingNotWritten(UID, "text", "gone")]
 
 
 async def test_one_deletion_for_each_victim_also_while_it_runs() -> None:

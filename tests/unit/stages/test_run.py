@@ -23,10 +23,10 @@ class Ran:
     """Runs a plan with a scripted command for each stage; `order` says when each began and ended."""
 
     def __init__(self, plan: Plan, folder: Path, scripts: dict[str, str]) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self._scripts = scripts
         self._events = folder / "events"
-        self.run = Run(plan, folder=folder / "out", command=self._command, tell=self.told.append)
+        self.run = Run(plan, folder=folder / "out", command=self._command, tell=self.reported.append)
         self.results = {result.stage.name: result for result in self.run.run()}
 
     @property
@@ -81,7 +81,7 @@ def test_a_failure_stops_only_what_needs_it_and_shows_the_end_of_what_was_printe
     ran = Ran(Plan(waiting=(A, needy, C), computing=((D,),)), tmp_path, {"a": "print('words of a'); raise SystemExit(3)"})
     assert ran.states == {"a": "failed", "b": "not run", "c": "passed", "d": "passed"}
     assert ran.results["b"].why == "it needs a"
-    assert any("words of a" in text for text in ran.told)
+    assert any("words of a" in text for text in ran.reported)
 
 
 def test_what_failed_comes_last_in_the_summary_and_behind_the_log_of_the_stage(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_what_failed_comes_last_in_the_summary_and_behind_the_log_of_the_stage(t
     ran = Ran(Plan(computing=((A,), (B,))), tmp_path, {"a": script})
     want = [*(f"line {number}" for number in range(281, 300)), "FAILED agents: no answer"]
     assert list(ran.results["a"].causes) == want
-    [text] = [text for text in ran.told if "the end of" in text]
+    [text] = [text for text in ran.reported if "the end of" in text]
     assert text.splitlines()[-21:] == ["--- a failed:", *want]
     *_, empty, total = summary(list(ran.results.values()), {}, seconds=1, cpu=1).splitlines()
     assert (empty, total) == ("", "failed: a, in 0 min 1 s (1 s of CPU)")
@@ -114,7 +114,7 @@ def test_a_stage_that_cannot_run_here_is_skipped_with_its_reason(tmp_path: Path)
     lacking = Stage(name="a", missing=lambda _: "no browser")
     ran = Ran(Plan(computing=((lacking, B),)), tmp_path, {})
     assert ran.states == {"a": "skipped", "b": "passed"}
-    assert "a skipped: no browser" in ran.told
+    assert "a skipped: no browser" in ran.reported
     assert "  a: no browser" in summary(list(ran.results.values()), {}, seconds=1, cpu=1).splitlines()
 
 

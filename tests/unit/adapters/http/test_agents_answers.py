@@ -8,7 +8,7 @@ from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import CPU
 from tests.support.agents import a_request, an_agent_service
-from tests.support.desk import GIB, amounts
+from tests.support.permitservice import GIB, amounts
 
 pytestmark = pytest.mark.anyio
 

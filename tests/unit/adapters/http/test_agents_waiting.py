@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitRefusal
 from tests.support.agents import PATIENT, AgentService, a_request, an_agent_service
-from tests.support.desk import GIB, amounts
+from tests.support.permitservice import GIB, amounts
 
 pytestmark = pytest.mark.anyio
 

@@ -70,5 +70,5 @@ async def test_labels_are_escaped_and_taken_from_the_node() -> None:
     )
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://ops") as http:
         families = list(text_string_to_metric_families((await http.get("/metrics")).text))
-    told = {(s.labels["node_group"], s.labels["availability_zone"]) for family in families for s in family.samples}
-    assert told == {('odd"group\\', "zone-a")}
+    reported = {(s.labels["node_group"], s.labels["availability_zone"]) for family in families for s in family.samples}
+    assert reported == {('odd"group\\', "zone-a")}

@@ -27,27 +27,27 @@ class Named:
         return Answer(status, message.encode())
 
 
-async def ask(port: int, told: list[str]) -> None:
+async def ask(port: int, reported: list[str]) -> None:
     async with aiohttp.ClientSession() as http, http.get(f"http://127.0.0.1:{port}/") as answer:
-        told.append(await answer.text())
+        reported.append(await answer.text())
 
 
 async def test_a_call_between_two_servers_waits_for_the_next() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with closing(listen("agents", "127.0.0.1", 0)) as sock:
         port = sock.getsockname()[1]
         async with anyio.create_task_group() as life:
             await life.start(serve_direct, Named("first"), sock, None)
-            await ask(port, told)
+            await ask(port, reported)
             life.cancel_scope.cancel()
         async with anyio.create_task_group() as life:
             async with anyio.create_task_group() as callers:
-                callers.start_soon(ask, port, told)
+                callers.start_soon(ask, port, reported)
                 await anyio.sleep(0.2)
-                assert told == ["first"]
+                assert reported == ["first"]
                 await life.start(serve_direct, Named("second"), sock, None)
             life.cancel_scope.cancel()
-    assert told == ["first", "second"]
+    assert reported == ["first", "second"]
 
 
 async def test_no_caller_is_kept_waiting_once_the_socket_is_closed() -> None:
@@ -56,9 +56,9 @@ async def test_no_caller_is_kept_waiting_once_the_socket_is_closed() -> None:
     async with anyio.create_task_group() as life:
         await life.start(serve_direct, Named("last"), sock, None)
         sock.close()
-        told: list[str] = []
-        await ask(port, told)
-        assert told == ["last"]
+        reported: list[str] = []
+        await ask(port, reported)
+        assert reported == ["last"]
         life.cancel_scope.cancel()
     with pytest.raises(aiohttp.ClientConnectorError):
-        await ask(port, told)
+        await ask(port, reported)

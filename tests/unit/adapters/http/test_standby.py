@@ -71,7 +71,7 @@ class Place:
         return self.leading
 
 
-async def told(app: Application, request: Request = ASKED) -> Answer:
+async def reported(app: Application, request: Request = ASKED) -> Answer:
     found = app.answer(request)
     return found if isinstance(found, Answer) else await found
 
@@ -104,14 +104,14 @@ async def a_forwarder(
 
 async def test_the_scheduler_of_a_standby_gets_an_error_and_no_decision() -> None:
     decider = Decider()
-    answer = await told(LedExtender(decider, Place(), holder=lambda: "pod-a_1"))
+    answer = await reported(LedExtender(decider, Place(), holder=lambda: "pod-a_1"))
     assert (answer.status, answer.body) == (503, b"this replica does not lead: the lease names pod-a_1")
     assert decider.asked == []
 
 
 async def test_a_scheduler_that_knows_of_the_new_leader_first_waits_until_we_do() -> None:
     decider = Decider()
-    assert (await told(LedExtender(decider, Place(hears=True), holder=lambda: ""))).status == 200
+    assert (await reported(LedExtender(decider, Place(hears=True), holder=lambda: ""))).status == 200
     assert len(decider.asked) == 1
 
 
@@ -133,7 +133,7 @@ async def test_an_agents_request_goes_to_the_leader_as_it_came() -> None:
     headers: Headers = ((b"authorization", b"Bearer t"), (b"prefer", b"wait=2"))
     async with a_leader() as (decider, port), a_forwarder(port) as forwarder:
         app = LedAgents(Decider(), Place(), holder=lambda: "", forwarder=forwarder)
-        answer = await told(app, ASKED._replace(path="/any", headers=headers))
+        answer = await reported(app, ASKED._replace(path="/any", headers=headers))
         (asked,) = decider.asked
         assert (asked.method, asked.path, asked.body) == ("POST", "/", ASKED.body)
         assert set(asked.headers) == {*headers, (FORWARDED_BY.encode(), b"pod-b")}
@@ -173,7 +173,7 @@ async def test_two_that_take_one_another_for_the_leader_forward_a_request_once()
     async with a_forwarder(1) as ours:
         back = LedAgents(Decider(), Place(), holder=lambda: "pod-b_1", forwarder=ours)
         async with a_leader(app=back) as (_, port), a_forwarder(port) as forwarder:
-            answer = await told(LedAgents(Decider(), Place(), holder=lambda: "", forwarder=forwarder))
+            answer = await reported(LedAgents(Decider(), Place(), holder=lambda: "", forwarder=forwarder))
     assert (answer.status, answer.body) == (
         503,
         b"this replica does not lead, and pod-b has forwarded the request already",
@@ -242,7 +242,7 @@ async def test_a_renewed_certificate_is_read_once_the_leader_shows_it(tmp_path: 
 
 
 async def test_what_agents_see_of_a_refusal_is_text() -> None:
-    answer = await told(LedAgents(Decider(), Place(), holder=lambda: "", forwarder=None))
+    answer = await reported(LedAgents(Decider(), Place(), holder=lambda: "", forwarder=None))
     assert answer.media_type == b"text/plain"
     with pytest.raises(json.JSONDecodeError):
         json.loads(answer.body)

@@ -123,9 +123,9 @@ def test_targets_are_kept_by_controller_and_forgotten_with_it() -> None:
     key = AuxiliaryKey("ns", "web")
     intake.take(AuxiliarySeen("replicasets", key, ControllerScale(3)))
     intake.take(AuxiliarySeen("jobs", key, ControllerScale(1)))
-    told = intake.changes()
-    assert told.replicas == {("ns", Owner("apps", "ReplicaSet", "web")): 3, ("ns", Owner("batch", "Job", "web")): 1}
-    assert (told.storage, intake.changes().replicas) == (None, None)
+    reported = intake.changes()
+    assert reported.replicas == {("ns", Owner("apps", "ReplicaSet", "web")): 3, ("ns", Owner("batch", "Job", "web")): 1}
+    assert (reported.storage, intake.changes().replicas) == (None, None)
     intake.take(AuxiliaryGone("replicasets", key))
     assert intake.changes().replicas == {("ns", Owner("batch", "Job", "web")): 1}
 

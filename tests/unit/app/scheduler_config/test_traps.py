@@ -272,10 +272,10 @@ def test_null_counts_as_absent() -> None:
 @pytest.mark.parametrize("settings", [None, Settings()])
 def test_the_only_extender_is_not_ours_unless_it_has_our_port_or_path(other: dict[str, Any], settings: Settings | None) -> None:
     """What is right for us (no managedResources, our verbs) would break it."""
-    told = found(changed(extenders=[other]), settings)
-    assert ("extenders", "no-extender") in [(finding.path, finding.trap) for finding in told]
+    reported = found(changed(extenders=[other]), settings)
+    assert ("extenders", "no-extender") in [(finding.path, finding.trap) for finding in reported]
     ours = {"managed-resources", "verb", "url-prefix", "node-cache", "http-timeout", "differs-from-config"}
-    assert [finding for finding in told if finding.trap in ours] == []
+    assert [finding for finding in reported if finding.trap in ours] == []
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:10297", "http://127.0.0.1:9/scheduler", "ftp://here"])

@@ -34,8 +34,8 @@ def test_the_newest_come_first_with_what_became_of_them() -> None:
     decision_log = a_timeline()
     decision_log.note(a_bind("a"), DONE)
     decision_log.note(a_bind("b"), Outcome("refused", code=409, detail="already assigned"))
-    told = [(found.name, found.kind, found.verdict, found.text, found.at) for found in decision_log.newest(9)]
-    assert told == [
+    reported = [(found.name, found.kind, found.verdict, found.text, found.at) for found in decision_log.newest(9)]
+    assert reported == [
         ("default/b", "bind", "refused", "to n1: already assigned", 101.0),
         ("default/a", "bind", "done", "to n1", 100.0),
     ]
@@ -86,8 +86,8 @@ def test_a_loop_logs_what_it_requested_and_began() -> None:
         scale_down=ScaleDownRecord(begun=(NodeName("n9"),)),
     )
     decision_log.loop(record)
-    told = [(found.kind, found.about, found.name, found.text) for found in decision_log.newest(9)]
-    assert told == [
+    reported = [(found.kind, found.about, found.name, found.text) for found in decision_log.newest(9)]
+    assert reported == [
         ("remove node", "nodes", "n9", "removal begins"),
         ("grow", "groups", "g", "from 2 to 5 nodes"),
     ]

@@ -74,7 +74,7 @@ class Life:
     async def call(self, effect: ApiEffect, outcome: Outcome = Outcome("done", 200)) -> None:
         await self.loop.noting(ScriptedWriter([outcome])).perform(effect, timeout_seconds=1.0)
 
-    def told(self, key: str) -> list[HistoryAction]:
+    def reported(self, key: str) -> list[HistoryAction]:
         return [entry.action for entry in self.history.of_pod(key)]
 
 
@@ -98,7 +98,7 @@ def test_decisions_are_answered_at_once_and_written_soon() -> None:
             group.start_soon(life.live, 60.0)
             await anyio.sleep(2.0)
             await life.call(victim("a"))
-            assert life.told("default/a") == [HistoryAction.PREEMPTED]
+            assert life.reported("default/a") == [HistoryAction.PREEMPTED]
             assert words(life.history.of_pod("default/a")[0]) == "preempted on n1 to make room for default/high"
             await anyio.sleep(2.0)
             assert [entry.pod for chunk in store.slots.values() for entry in chunk.entries] == ["default/a"]
@@ -120,11 +120,11 @@ def test_a_killed_process_loses_the_last_second_and_no_more() -> None:
             group.cancel_scope.cancel()
         other = Life(copies[0])
         await other.live(3.0)
-        assert other.told("default/old") == [HistoryAction.EVICTED]
-        assert other.told("default/new") == []
+        assert other.reported("default/old") == [HistoryAction.EVICTED]
+        assert other.reported("default/new") == []
         third = Life(store)  # after an orderly end everything is there
         await third.live(3.0)
-        assert third.told("default/new") == [HistoryAction.EVICTED]
+        assert third.reported("default/new") == [HistoryAction.EVICTED]
 
     play(main)
 
@@ -156,7 +156,7 @@ def test_only_what_the_api_server_accepted_is_an_entry() -> None:
         blocked = EvictionEnded(PodUid("uid-a"), NodeName("n1"), "blocked", "budget")
         for outcome in (gone, Outcome("refused", 429, event=blocked), Outcome("unknown"), Outcome("again", 500)):
             await life.call(evict("a"), outcome)
-        assert life.told("default/a") == []
+        assert life.reported("default/a") == []
 
     play(main)
 
@@ -171,8 +171,8 @@ def test_a_refused_pod_is_followed_until_it_has_a_node() -> None:
             await anyio.sleep(1.0)
             life.pods.put(a_pod("a", on="n1"))
             life.pods.put(a_pod("b", on="n1"))
-        assert life.told("default/a") == [HistoryAction.REFUSED, HistoryAction.BOUND]
-        assert life.told("default/b") == [], "it was placed at the first attempt"
+        assert life.reported("default/a") == [HistoryAction.REFUSED, HistoryAction.BOUND]
+        assert life.reported("default/b") == [], "it was placed at the first attempt"
 
     play(main)
 
@@ -190,8 +190,8 @@ def test_the_condition_that_our_own_eviction_sets_is_no_second_entry() -> None:
             life.pods.drop(other.uid, other.key, NOW)
             await anyio.sleep(1.0)
             await life.call(evict("a"))
-        assert life.told("default/a") == [HistoryAction.EVICTED]
-        assert life.told("default/b") == [HistoryAction.DISRUPTED], "also of a pod that was gone at once"
+        assert life.reported("default/a") == [HistoryAction.EVICTED]
+        assert life.reported("default/b") == [HistoryAction.DISRUPTED], "also of a pod that was gone at once"
 
     play(main)
 
@@ -219,7 +219,7 @@ def test_a_restart_repeats_nothing() -> None:
         for _ in range(3):
             life = Life(store, pods)
             await life.live(10.0)
-        assert life.told("default/a") == [HistoryAction.REFUSED]
+        assert life.reported("default/a") == [HistoryAction.REFUSED]
 
     play(main)
 

@@ -14,9 +14,9 @@ def test_pods_of_the_requested_nodes_get_an_event_with_the_group_and_its_sizes()
     nodes = tuple((a_pod(f"a{number}"), a_pod(f"b{number}")) for number in range(3))
     scale_up = ScaleUp(group=GroupName("g"), nodes=nodes)
     call = Grow(group=GroupName("g"), provider="cloud", seen=4, to=6)
-    told = list(triggered([(scale_up, call, 50)]))
-    assert [event.key.name for event in told] == ["a0", "b0", "a1", "b1"]
-    assert {event.note for event in told} == {"pod triggered scale-up: [{g 4->6 (max: 50)}]"}
+    reported = list(triggered([(scale_up, call, 50)]))
+    assert [event.key.name for event in reported] == ["a0", "b0", "a1", "b1"]
+    assert {event.note for event in reported} == {"pod triggered scale-up: [{g 4->6 (max: 50)}]"}
 
 
 def test_reasons_are_counted_and_their_groups_named() -> None:

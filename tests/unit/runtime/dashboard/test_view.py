@@ -93,12 +93,12 @@ def test_a_drain_shows_where_each_pod_goes() -> None:
 def test_pods_of_one_job_that_wait_for_one_reason_are_one_entry() -> None:
     short = "0/{} nodes are available: {} Insufficient cpu."
     pods = [a_pod(f"report-{number}", cpu="2", message=short.format(number, number)) for number in range(1, 31)]
-    told = _grouped([*pods, a_pod("other", message="0/9 nodes are available: 9 Insufficient memory.")])
-    assert (told["total"], told["groups"]) == (31, 2)
-    assert sorted(entry["count"] for entry in told["entries"]) == [1, 30]
+    reported = _grouped([*pods, a_pod("other", message="0/9 nodes are available: 9 Insufficient memory.")])
+    assert (reported["total"], reported["groups"]) == (31, 2)
+    assert sorted(entry["count"] for entry in reported["entries"]) == [1, 30]
 
 
 def test_a_long_section_is_cut_and_says_how_long_it_is() -> None:
     n_groups = MOST_GROUPS + 5
-    told = _grouped(a_pod(f"p{number:05}x", cpu=f"{number + 1}m") for number in range(n_groups))
-    assert (told["total"], told["groups"], len(told["entries"])) == (n_groups, n_groups, MOST_GROUPS)
+    reported = _grouped(a_pod(f"p{number:05}x", cpu=f"{number + 1}m") for number in range(n_groups))
+    assert (reported["total"], reported["groups"], len(reported["entries"])) == (n_groups, n_groups, MOST_GROUPS)

@@ -60,7 +60,7 @@ _WORST: Final = SimulatedFailures(
 FAULTS: Final = tuple(fault.name for fault in fields(SimulatedFailures))
 
 
-def weather_of(rng: Random, without: frozenset[str] = frozenset()) -> SimulatedFailures:
+def provider_faults_of(rng: Random, without: frozenset[str] = frozenset()) -> SimulatedFailures:
     """Some kinds of faults, each of some strength; a run in which everything breaks shows little of anything."""
     found = SimulatedFailures()
     for name in FAULTS:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
+from tests.oracle.counts import ENOUGH_CLUSTERS
 from tests.oracle.real import Line
-from tests.oracle.tally import ENOUGH_CLUSTERS
 
 #: The default profile's. DynamicResources scores only claims of devices, which `--devices` alone has.
 PLUGINS: Final = (
@@ -23,13 +23,13 @@ _OF_VOLUMES: Final = "VolumeBinding"
 _SHARE = 0.01
 
 
-class ScoreTally:
+class ScoreCounts:
     """Counts scores lines of the real side; a pod with one feasible node tells nothing."""
 
     def __init__(self) -> None:
         self.clusters = 0
         self.pods = 0
-        self.told_apart: Counter[str] = Counter()
+        self.distinguished: Counter[str] = Counter()
 
     def add(self, lines: Iterable[Line]) -> None:
         """Counts the answer about one cluster."""
@@ -37,19 +37,19 @@ class ScoreTally:
         for line in lines:
             self.pods += any(len(nodes) > 1 for nodes in line["scores"].values())
             for plugin, nodes in line["scores"].items():
-                self.told_apart[plugin] += len(set(nodes.values())) > 1
+                self.distinguished[plugin] += len(set(nodes.values())) > 1
 
     def problems(self, version: KubernetesVersion = DEFAULT_VERSION) -> Iterator[str]:
         """Plug-ins that the generator exercised too little; nothing below `ENOUGH_CLUSTERS`."""
         plugins = (*PLUGINS, _OF_VOLUMES) if version.follows(Rule.STORAGE_CAPACITY_SCORING) else PLUGINS
         for plugin in plugins if self.clusters >= ENOUGH_CLUSTERS else ():
-            if self.told_apart[plugin] < _SHARE * self.pods:
-                yield f"{plugin} told the nodes of {self.told_apart[plugin]} of {self.pods} pods apart, want 1 %"
+            if self.distinguished[plugin] < _SHARE * self.pods:
+                yield f"{plugin} told the nodes of {self.distinguished[plugin]} of {self.pods} pods apart, want 1 %"
 
     def table(self) -> str:
         """The counts as text."""
         rows = [
-            f"{self.told_apart[plugin]:>9,} {100 * self.told_apart[plugin] / max(1, self.pods):>6.2f} %  {plugin}"
-            for plugin in sorted({*PLUGINS, *self.told_apart})
+            f"{self.distinguished[plugin]:>9,} {100 * self.distinguished[plugin] / max(1, self.pods):>6.2f} %  {plugin}"
+            for plugin in sorted({*PLUGINS, *self.distinguished})
         ]
         return "\n".join([f"{self.clusters:,} clusters, {self.pods:,} pods with a choice of nodes; told apart by", *rows])
