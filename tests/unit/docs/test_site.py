@@ -108,7 +108,7 @@ def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).unlink()
 
 
-@pytest.mark.parametrize("picture", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("drawing", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda path: path.stem)
 def test_no_text_of_a_drawing_is_cut_or_overlaps_another(drawing: Path) -> None:
     """By the width of a wide font, 0.6 of its size a letter."""
     space = "{http://www.w3.org/2000/svg}"
