@@ -60,11 +60,6 @@ def until_over(node: Node, key: str) -> Change:
     return NodeEdit(words=words, node=node.name, edit=edit)
 
 
-def describes_machine(key: str) -> bool:
-    """Does a label with this key describe the machine, so that setting it by hand makes no sense?"""
-    return key in _GIVEN_KEYS or key.startswith(_GIVEN)
-
-
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -185,12 +180,10 @@ def affinity_obstacles(asked: PodQuery, row: Row) -> Iterator[Obstacle]:
 
 
 def _label_changes(asked: PodQuery, node: Node, key: str, value: str) -> Iterator[Change]:
-    if not describes_machine(key):
-
-        def edit(node: Node) -> Node:
-            return structs.replace(node, labels={**node.labels, key: value})
-
-        yield NodeEdit(words=f"label node {node.name} with {key}={value}", node=node.name, edit=edit)
+    # Setting a label by hand makes no sense if it describes the machine.
+    if key not in _GIVEN_KEYS and not key.startswith(_GIVEN):
+        words = f"label node {node.name} with {key}={value}"
+        yield NodeEdit(words=words, node=node.name, edit=lambda node: structs.replace(node, labels={**node.labels, key: value}))
     yield asked.edit_kind(
         f"take {key}={value} out of the node selector of pod {asked.pod.key}",
         lambda kind: replace(kind, node_selector=tuple(pair for pair in kind.node_selector if pair != (key, value))),

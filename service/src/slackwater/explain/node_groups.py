@@ -189,7 +189,10 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     found = list(skip_reasons(explain_input, name))
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = pending_demand(list(explain_input.pending.values()), rules=rules, now=None)
-    waiting = _by_kind(explain_input, demand)
+    # One pod of each equivalence group, with the number of pods in the group; the largest group first.
+    kinds = explain_input.snapshot.number(demand.counted).tolist()
+    first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
+    waiting = [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
     plan = _planned(explain_input, demand)
     grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
     if grows:
@@ -207,13 +210,6 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
         remedies=tuple(remedies),
         facts={**facts, **pending},
     )
-
-
-def _by_kind(explain_input: ExplainInput, demand: Demand) -> list[tuple[Pod, int]]:
-    """One pod of each equivalence group, with the number of pods in the group; the largest group first."""
-    kinds = explain_input.snapshot.number(demand.counted).tolist()
-    first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
-    return [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
 
 
 def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:

@@ -92,7 +92,10 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CON
         fits = of_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
         state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
         return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
-    left_out = _not_counted(explain_input, pod)
+    # Why scale-up passes the pod over, whatever the groups are. Its age is not taken into account.
+    rules = replace(explain_input.scale_up.pending, after_scheduler=False)
+    demand = pending_demand([structs.replace(pod, nominated_node=None)], rules=rules, now=None)
+    left_out = [of_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over]
     coming = [] if left_out else on_its_way(explain_input, pod)
     grows = left_out or any(finding.code == WaitReason.COMING for finding in coming)  # no group has to change
     helping, minimal = what_helps(explain_input, pod, word, with_groups=not grows)
@@ -219,13 +222,6 @@ def nearest_changes(asked: PodQuery, but: Row) -> list[Change]:
     """Changes that might make room for the pod on one of the nearest rows other than `but`: those with one obstacle."""
     against = [on_row(asked, near) for near in nearest(asked, but=but)]
     return [change for obstacles in against if len(obstacles) == 1 for change in obstacles[0].changes]
-
-
-def _not_counted(explain_input: ExplainInput, pod: Pod) -> tuple[Finding, ...]:
-    """Why scale-up passes the pod over, whatever the groups are; empty if it does not. Its age is not taken into account."""
-    rules = replace(explain_input.scale_up.pending, after_scheduler=False)
-    demand = pending_demand([structs.replace(pod, nominated_node=None)], rules=rules, now=None)
-    return tuple(of_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over)
 
 
 #: The most other nodes that are named.

@@ -12,7 +12,7 @@ from slackwater.fit.devices.allocator import Allocator
 from slackwater.fit.devices.search import Unallocatable
 from slackwater.fit.plugins.dynamic_resources import claim_key, claims_of, needs_devices, specs_on
 from slackwater.fit.plugins.volume_binding import bindings_on
-from slackwater.model.devices import Allocation, ClaimKey, ClaimSpec, ResourceClaim
+from slackwater.model.devices import ClaimKey, ClaimSpec, ResourceClaim
 from slackwater.model.ids import PodUid, Row
 from slackwater.model.storage import ClaimRef
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -35,7 +35,12 @@ def assume_claims(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> list[Res
     """
     numbered = snapshot.of(kind)
     if numbered.asks.claims and snapshot.volumes.objects.claims is not None:
-        _assume_volumes(snapshot, numbered, row)
+        bindings = bindings_on(snapshot, numbered, row)
+        for claim, volume in bindings.chosen:
+            reference = ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)
+            snapshot.assume_volume(replace(volume, claim=reference))
+        for claim in bindings.made:
+            snapshot.assume_claim(replace(claim, selected_node=snapshot.facts.nodes[row].name))
     return _assume_devices(snapshot, numbered, row) if needs_devices(snapshot, numbered) else []
 
 
@@ -50,14 +55,6 @@ def assume_free_devices(snapshot: ClusterSnapshot, kind: KindId, row: Row) -> No
         _assume_devices(snapshot, numbered, row)
 
 
-def _assume_volumes(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> None:
-    bindings = bindings_on(snapshot, numbered, row)
-    for claim, volume in bindings.chosen:
-        snapshot.assume_volume(replace(volume, claim=ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)))
-    for claim in bindings.made:
-        snapshot.assume_claim(replace(claim, selected_node=snapshot.facts.nodes[row].name))
-
-
 def _assume_devices(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> list[ResourceClaim]:
     specs, extended = specs_on(snapshot, numbered, row)
     found = Allocator.of(snapshot).allocations(snapshot.facts, row, specs) if specs else []
@@ -69,17 +66,12 @@ def _assume_devices(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row
         allocation = claim.allocation or next(allocations)
         claims.append(replace(claim, allocation=allocation, users=(*claim.users, _SOMEBODY)))
     if extended:
-        claims.append(_extended_claim(snapshot, numbered, row, next(allocations)))
+        namespace, name = _free_extended(snapshot, numbered, row)[0]
+        claim = ResourceClaim(namespace=namespace, name=name, spec=ClaimSpec(requests=()), users=(_SOMEBODY,), extended=True)
+        claims.append(replace(claim, allocation=next(allocations)))
     for claim in claims:
         snapshot.put_device_claim(claim.key, claim)
     return claims
-
-
-def _extended_claim(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row, allocation: Allocation) -> ResourceClaim:
-    key = _free_extended(snapshot, numbered, row)[0]
-    return ResourceClaim(
-        namespace=key[0], name=key[1], spec=ClaimSpec(requests=()), allocation=allocation, users=(_SOMEBODY,), extended=True
-    )
 
 
 def _free_extended(snapshot: ClusterSnapshot, numbered: NumberedGroup, row: Row) -> tuple[ClaimKey, ClaimKey | None]:

@@ -11,7 +11,7 @@ In: a snapshot, an equivalence group and rows that are feasible for the group. O
 whether the pod fits. Scores that compare rows with one another come from `fit.node_scores`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -26,7 +26,6 @@ from slackwater.model.ids import Row
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.counted_pods import PodsMatching
 from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -84,15 +83,11 @@ def _score_of(room: Room, kind: NumberedGroup, scoring: Scoring) -> Value:
     total: Value = 0
     for score, weight in scoring.of_room:
         total = total + weight * score(room, kind)
-    return total * EMPTINESS + _emptiness(room)
-
-
-def _emptiness(room: Room) -> Value:
-    """The free share of each row's CPU and memory on average, scaled to 0..`EMPTINESS` - 1."""
+    # The free share of each row's CPU and memory on average, scaled to 0..`EMPTINESS` - 1.
     capacity, scored, of = room.capacity, room.scored, room.of
     cpu = of.smaller(scored[CPU] / of.larger(capacity[CPU], 1), 1.0)
     memory = of.smaller(scored[MEMORY] / of.larger(capacity[MEMORY], 1), 1.0)
-    return of.whole((2.0 - (cpu + memory)) / 2.0 * (EMPTINESS - 1))
+    return total * EMPTINESS + of.whole((2.0 - (cpu + memory)) / 2.0 * (EMPTINESS - 1))
 
 
 @dataclass(slots=True)
@@ -190,7 +185,10 @@ class Samples:
         """Finds the best of `rows`, an array of shape (rows,) with at least one row. None: too many selectors would have to be
         compared with too many labels."""
         numbered = snapshot.of(kind)
-        if snapshot.counters.to_compare(numbered, _counted_by_scores(snapshot, numbered)) > MOST_COMPARED:
+        # The pods that scores for the group count.
+        counted = [pods_of_terms(snapshot, weighted.term) for weighted in numbered.asks.preferred_pods]
+        counted += [pods_of_constraint(numbered, constraint) for constraint in numbered.asks.spread]
+        if snapshot.counters.to_compare(numbered, counted) > MOST_COMPARED:
             return None
         comparing = self._comparing_for(snapshot, kind)
         total = self._rooms.of(snapshot, kind, rows)
@@ -209,11 +207,3 @@ class Samples:
             found = tuple(each for each in self._compared if each.differs and each.differs(snapshot, numbered))
             self._comparing[kind] = found
         return found
-
-
-def _counted_by_scores(snapshot: ClusterSnapshot, numbered: NumberedGroup) -> Iterator[PodsMatching]:
-    """The pods that scores for the group count."""
-    for weighted in numbered.asks.preferred_pods:
-        yield pods_of_terms(snapshot, weighted.term)
-    for constraint in numbered.asks.spread:
-        yield pods_of_constraint(numbered, constraint)

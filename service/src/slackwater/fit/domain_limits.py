@@ -225,7 +225,7 @@ class _Queues:
     def step(self, wanted: int) -> tuple[int, int] | None:
         """The first candidate that takes a copy, and how many copies it takes before another candidate becomes the first; None
         if no candidate takes one."""
-        least = self._least()
+        least = min((count for count in self._counts if count != ABSENT), default=_NOBODY) if self._moving else 0
         open_to = [queue[-1] for value, queue in self._waiting.items() if self._is_open(value, least)]
         if not open_to:
             return None
@@ -249,11 +249,6 @@ class _Queues:
         # While this value has the smallest count, the minimum rises with it, up to the next smallest count.
         ends += [opening for opening in opens if next_count is None or opening <= next_count]
         return min(ends) - count if ends else self._left[at]
-
-    def _least(self) -> int:
-        if not self._moving:
-            return 0
-        return min((count for count in self._counts if count != ABSENT), default=_NOBODY)
 
     def _is_open(self, value: int, least: int) -> bool:
         return value == ABSENT or max(self._counts[value], 0) - least <= self._room

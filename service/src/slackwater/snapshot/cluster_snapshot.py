@@ -338,11 +338,6 @@ class ClusterSnapshot:
                     self.journal.note(self.facts.row_of[name])
         return before
 
-    def forget_answers(self) -> None:
-        """Drops all cached answers, which take memory as long as nobody asks."""
-        self.kept.clear()
-        self.counters.forget_columns()
-
     @property
     def volume_counts(self) -> VolumeCounts:
         """How many volumes are attached to each row; the first access counts them."""

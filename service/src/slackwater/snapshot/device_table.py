@@ -79,9 +79,6 @@ class DeviceTable:
         """The class that backs an extended resource; of several classes the newest."""
         return self._classes.get(resource)
 
-    def is_allocated(self, device: DeviceId) -> bool:
-        return device in self.in_use or device in self.shares
-
     def put_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
         """Assumes this value of a claim (None: the claim does not exist). Returns the value before."""
         before = self.claim(key)

@@ -218,7 +218,8 @@ class SnapshotReplica:
         used = {running_pod.kind for running_pod in self.bound_pods()}
         if len(self.snapshot.kinds) > len(used) + len(self.pending) + _FEW_GROUPS:
             self._build()
-        self.snapshot.forget_answers()
+        self.snapshot.kept.clear()
+        self.snapshot.counters.forget_columns()
 
     # --- following --------------------------------------------------------------------------------------------------------
 

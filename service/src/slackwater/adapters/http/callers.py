@@ -51,7 +51,10 @@ def check_caller(request: Request) -> None:
     if _peer(request.scope) is None:
         if not _is_loopback(host):
             raise HTTPException(FORBIDDEN, f"caller {host}: got neither loopback nor a client certificate, want one of them")
-        if (elsewhere := _forwarded_for(request.headers)) is not None:
+        # A proxy header that names a caller outside loopback.
+        named = (said for name in _FORWARDED for said in request.headers.getlist(name))
+        elsewhere = next((said for said in named if not all(_is_loopback(part.strip()) for part in said.split(","))), None)
+        if elsewhere is not None:
             raise HTTPException(
                 FORBIDDEN, f"caller {elsewhere}, through a proxy on this machine: got no client certificate, want one"
             )
@@ -88,16 +91,6 @@ def _peer(scope: Scope) -> str | None:
     """Returns the common name of the client certificate, None without one. `bounded_http` puts it into the request's state."""
     peer: str | None = scope.get("state", {}).get("peer")
     return peer
-
-
-def _forwarded_for(headers: Headers) -> str | None:
-    """Returns a proxy header that names a caller outside loopback, None if there is none."""
-    for name in _FORWARDED:
-        for said in headers.getlist(name):
-            for part in said.split(","):
-                if not _is_loopback(part.strip()):
-                    return said
-    return None
 
 
 def _address(host: str | None) -> IPv4Address | IPv6Address | None:

@@ -122,7 +122,7 @@ class Allocator:
             return counters
         left = list(counters)
         for each, consumes in drawing:
-            if self._table.is_allocated(each.id):
+            if each.id in self._table.in_use or each.id in self._table.shares:
                 for line, amount in consumes:
                     left[line] -= amount
         return tuple(left)

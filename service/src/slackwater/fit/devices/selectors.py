@@ -74,7 +74,13 @@ class Selectors:
         return True
 
     def _evaluate(self, expression: str, driver: str, device: Device) -> bool | str:
-        program = _compiled(expression, strict=_has_ours(expression, device))
+        # Whether it may compare quantities or versions of a device in a way that the runtime's bytes do not.
+        strict = (
+            _MAKES_OURS.search(expression) is not None
+            or any(isinstance(value, Version) for _, value in device.attributes)
+            or any(each.unreduced for each in device.capacity)
+        )
+        program = _compiled(expression, strict=strict)
         unread = [name for name, value in device.attributes if value is None]
         if unread:
             return f"attribute {unread[0]}: unsupported attribute value"
@@ -86,7 +92,8 @@ class Selectors:
         if isinstance(answer, bool):
             return answer
         if value.type() == cel.Type.ERROR:
-            return f"selector {_shown(expression)}: {_without_status(str(answer))}"
+            status, colon, rest = str(answer).partition(": ")  # the runtime's status in front, such as NOT_FOUND
+            return f"selector {_shown(expression)}: {rest if colon and status.isupper() else answer}"
         return f"selector {_shown(expression)}: got {_shown(answer)}, want true or false"
 
     def _input(self, driver: str, device: Device) -> dict[str, Any]:
@@ -105,15 +112,6 @@ class Selectors:
         return known[1]
 
 
-def _has_ours(expression: str, device: Device) -> bool:
-    """Whether an expression may compare quantities or versions of a device in a way that the runtime's bytes do not."""
-    return (
-        _MAKES_OURS.search(expression) is not None
-        or any(isinstance(value, Version) for _, value in device.attributes)
-        or any(each.unreduced for each in device.capacity)
-    )
-
-
 def _by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The values by domain and name. A name without a domain belongs to the driver's domain."""
     found: dict[str, dict[str, Any]] = {}
@@ -125,12 +123,6 @@ def _by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, An
 
 def _value(value: Attribute) -> Any:
     return version_value(value.text) if isinstance(value, Version) else value
-
-
-def _without_status(text: str) -> str:
-    """An error's text without the runtime's status in front, such as NOT_FOUND."""
-    status, colon, rest = text.partition(": ")
-    return rest if colon and status.isupper() else text
 
 
 def _shown(answer: object) -> str:

@@ -69,7 +69,11 @@ def refuse_dynamic_resources(snapshot: ClusterSnapshot, kind: NumberedGroup) -> 
 
 def _problem(snapshot: ClusterSnapshot, namespace: str, use: ClaimUse) -> str | None:
     if not use.claim:
-        return _problem_of_template(snapshot.devices, namespace, use)
+        # If its template is known, the claim that will be made from the template is judged.
+        if not use.template:
+            return f'pod "{namespace}/{use.pod}", spec.resourceClaim "{use.name}": none of the supported fields are set'
+        known = (namespace, use.template) in snapshot.devices.objects.templates
+        return None if known else f'pod "{namespace}/{use.pod}": ResourceClaim not created yet'
     claim = snapshot.devices.claim((namespace, use.claim))
     if claim is None:
         return f'could not find ResourceClaim "{namespace}/{use.claim}"'
@@ -79,15 +83,6 @@ def _problem(snapshot: ClusterSnapshot, namespace: str, use: ClaimUse) -> str | 
         pod = "Pod" if snapshot.facts.kubernetes.follows(Rule.CLAIM_OWNER_CAPITALS) else "pod"
         return f"ResourceClaim {namespace}/{claim.name} was not created for {pod} {namespace}/{use.pod} ({pod} is not owner)"
     return None
-
-
-def _problem_of_template(table: DeviceTable, namespace: str, use: ClaimUse) -> str | None:
-    """Why a claim that does not exist yet cannot be used. None if its template is known: then the claim that will be made from
-    the template is judged."""
-    if not use.template:
-        return f'pod "{namespace}/{use.pod}", spec.resourceClaim "{use.name}": none of the supported fields are set'
-    known = (namespace, use.template) in table.objects.templates
-    return None if known else f'pod "{namespace}/{use.pod}": ResourceClaim not created yet'
 
 
 def _classes(spec: ClaimSpec) -> Iterator[tuple[str, str]]:

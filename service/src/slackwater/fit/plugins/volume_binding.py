@@ -225,12 +225,6 @@ def bindings_on(snapshot: ClusterSnapshot, kind: NumberedGroup, row: Row) -> Bin
     return Bindings(tuple(chosen), tuple(made))
 
 
-def choices_of(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> list[tuple[Claim, "VolumeChoice"]]:
-    """The waiting claims of the group's pods, and what each would be bound to on the rows, which must be feasible."""
-    _, waiting = _split(snapshot, kind)
-    return list(zip(waiting, _choices(snapshot, waiting, rows), strict=True))
-
-
 def _judge_bound(snapshot: ClusterSnapshot, bound: list[Claim], rows: Rows) -> Codes:
     """The codes of the rows for the bound claims; the first claim that fails decides."""
     codes = np.zeros(len(rows), np.uint8)
@@ -380,7 +374,8 @@ def volumes_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
 def score_volume_binding(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows, shape: Shape = EMPTIEST_FIRST) -> Int64:
     if not volumes_differ(snapshot, kind):
         return np.zeros(len(rows), np.int64)
-    choices = choices_of(snapshot, kind, rows)
+    _, waiting = _split(snapshot, kind)
+    choices = list(zip(waiting, _choices(snapshot, waiting, rows), strict=True))
     existing, published = _of_existing(choices, len(rows)), _of_published(snapshot, choices, rows)
     bound = np.any([use.there for use in existing.values()] or [np.zeros(len(rows), np.bool_)], axis=0)
     of_utilization = by_utilization(shape)
