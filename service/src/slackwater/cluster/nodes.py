@@ -210,7 +210,7 @@ class NodeTable:
             self.names_version += 1
             self.stricter[row] = False
             self._vertical.pop(row, None)
-            self._ledger.close_row(row)
+            self._ledger.columns.clear(row)  # whatever was reserved or held there
             self._free.append(row)
         return row
 

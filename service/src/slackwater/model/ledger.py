@@ -102,10 +102,6 @@ class Ledger:
         self.columns.total[:, row] = total
         self.columns.watermark[:, row] = watermark
 
-    def close_row(self, row: Row) -> None:
-        """Ends a node: afterwards the row is all zero, whatever was reserved or held on it."""
-        self.columns.clear(row)
-
     def admit(self, row: Row, pod_resources: PodResources) -> None:
         """Adds a pod's resources to the node. Never refuses: the caller has already decided."""
         self._add(row, pod_resources, 1)

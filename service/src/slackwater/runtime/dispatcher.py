@@ -201,10 +201,6 @@ OnEvent = Callable[[Event], None]
 _Lane = tuple[str, bool]
 
 
-def _lane_of(effect: ApiEffect) -> _Lane:
-    return effect.uid, isinstance(effect, Bind)
-
-
 class Dispatcher:
     """Carries out effects as API calls. Once `run` has started, any code on the event loop may call `submit`."""
 
@@ -256,7 +252,12 @@ class Dispatcher:
                 await anyio.sleep_forever()
             finally:
                 self._group = None
-                self._drop_activations()
+                # Nothing is lost: kube-scheduler tries every pod again by itself.
+                for ticket in self._activations.values():
+                    ticket.latest = _STOPPING
+                    ticket.finish()
+                self.stats.waiting -= len(self._activations)
+                self._activations.clear()
                 self._stop_at = anyio.current_time() + (self._config.flush_seconds if self._leads() else 0.0)
                 for scope in self._scopes:
                     scope.deadline = min(scope.deadline, self._stop_at)
@@ -275,9 +276,10 @@ class Dispatcher:
         """
         if isinstance(effect, Announce):
             return self._submit_announcement(effect)
-        name = _lane_of(effect)
+        name = effect.uid, isinstance(effect, Bind)
         lane = self._lanes.get(name)
-        if (last := self._last_of(name)) is not None and _joins(effect, last, runs=not lane):
+        last = lane[-1] if lane else self._running.get(name)
+        if last is not None and _joins(effect, last, runs=not lane):
             last.effect = effect
             return last
         if isinstance(effect, Activate) and lane is None:
@@ -294,11 +296,6 @@ class Dispatcher:
             self._lanes[name] = deque([ticket])
             self._group.start_soon(self._run_lane, name, name=f"writes of {effect.key}")
         return ticket
-
-    def _last_of(self, name: _Lane) -> Ticket | None:
-        """The lane's last waiting ticket; if none waits, the running one."""
-        lane = self._lanes.get(name)
-        return lane[-1] if lane else self._running.get(name)
 
     def binds_are_queued(self) -> bool:
         """Are so many binds running, and so slowly, that a bind submitted now might miss its deadline?"""
@@ -335,14 +332,6 @@ class Dispatcher:
                 await anyio.sleep_until(free_at)
         finally:
             self._activation_workers -= 1
-
-    def _drop_activations(self) -> None:
-        """Ends the waiting activations at a stop. Nothing is lost: kube-scheduler tries every pod again by itself."""
-        for ticket in self._activations.values():
-            ticket.latest = _STOPPING
-            ticket.finish()
-        self.stats.waiting -= len(self._activations)
-        self._activations.clear()
 
     def _submit_announcement(self, effect: Announce) -> Ticket:
         ticket = Ticket(effect)

@@ -55,8 +55,8 @@ from slackwater.runtime.dump_answer import (
 from slackwater.runtime.state_machine import StateMachine
 
 #: The fields of `DumpedPermit` that are those of `VerticalPodState`: amounts, and others.
-_SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
-_SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
+SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
+SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
 
 
 #: How the version of every dump begins.
@@ -285,8 +285,8 @@ def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> DumpedGate:
 def _permit(dump: Dump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKey | None) -> DumpedPermit:
     place = dump.places.get(uid)
     written = None if place is None else read_written(place.text)
-    same: dict[str, Any] = {name: getattr(vertical_pod, name) for name in _SAME}
-    same |= {name: _maybe(getattr(vertical_pod, name)) for name in _SAME_AMOUNTS}
+    same: dict[str, Any] = {name: getattr(vertical_pod, name) for name in SAME}
+    same |= {name: _maybe(getattr(vertical_pod, name)) for name in SAME_AMOUNTS}
     return DumpedPermit(
         **_named(name),
         uid=uid,

@@ -90,11 +90,6 @@ class PodLifecycle:
             self._cluster_state.reservations.recount(pod.uid, pod_resources)
             self._count_over_total(reservation.node)
 
-    def adopt(self, pod: Pod, node: NodeName, policy: Policy) -> None:
-        """Replaces the pod's reservation by one computed from the API object. Called if another scheduler bound the pod, or if
-        its reservation has to be computed again."""
-        self._count(pod, node, policy, admitted=self._admit(pod.uid, node))
-
     def _count(self, pod: Pod, node: NodeName, policy: Policy, *, admitted: bool) -> None:
         self._cluster_state.reservations.drop(pod.uid)
         vertical_pods = self._cluster_state.vertical_pods
@@ -124,7 +119,7 @@ class PodLifecycle:
         ]
         for pod, node in found:
             if node is not None:
-                self.adopt(pod, node, policy)
+                self._count(pod, node, policy, admitted=self._admit(pod.uid, node))
         migrating.found_again()
         for pod, _ in found:
             migrating.pod_seen(pod, now)

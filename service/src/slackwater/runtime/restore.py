@@ -1,7 +1,6 @@
 """Restores a state machine from a dump: the counterpart of `dump.state_of`.
 
 What is in the dump is restored exactly. What the state machine remembers for seconds only (pods known from filter calls but not
-from msgspec import structs
 from the watch, deleted pods, refused pods to activate) is not in the dump and starts empty. Preemptions resume from their
 annotations, as after a restart. Nodes may get other rows, because the dump lists nodes by name.
 """
@@ -26,12 +25,15 @@ from slackwater.model.pod_constraints import Kind
 from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
-from slackwater.runtime.dump import VERSION
+from slackwater.runtime.dump import SAME, SAME_AMOUNTS, VERSION
+from slackwater.runtime.dump_answer import DumpedPermit, PodNumbers
 from slackwater.runtime.state_machine import StateMachine
 
 Json = Mapping[str, Any]
 
 _FORGET_SECONDS: Final = 300.0
+#: The keys of a vertical pod in the document, by the names of the fields.
+_KEYS: Final = {field.name: field.encode_name for field in structs.fields(DumpedPermit)}
 #: Placeholder while a pod is converted: the dump has each equivalence group only once.
 _NO_KIND: Final = {"namespace": "", "requests": [0, 0]}
 
@@ -71,9 +73,17 @@ class _Restoring:
             if entry["cause"] != "preemption":
                 self._hold(entry)
         for entry in self._document["deniedBinds"]:
-            self._denied_bind(entry)
+            deadline = Instant(self._now + entry["endsInSeconds"])
+            uid, node = PodUid(entry["uid"]), NodeName(entry["node"])
+            state_machine.state.bind_backoff.add(uid, node, for_room=entry["forRoom"], deadline=deadline)
         for entry in self._document["nominations"]:
-            self._nomination(entry)
+            sample_miss = SampleMiss(
+                PodKey(entry["namespace"], entry["name"]),
+                tried=dict.fromkeys(NodeName(name) for name in entry["tried"]),
+                nominated=NodeName(entry["node"]),
+                forget_at=Instant(self._now + _FORGET_SECONDS),
+            )
+            state_machine.sample_misses.put(PodUid(entry["uid"]), sample_miss)
         for entry in self._document["quarantine"]:
             state_machine.state.quarantine.put(
                 NodeName(entry["node"]), entry["why"], Instant(self._now - entry["sinceSeconds"])
@@ -103,15 +113,8 @@ class _Restoring:
 
     def _reservation(self, entry: Json) -> None:
         parts = {
-            name: amounts_of([entry[resource][key] for resource in RESOURCES])
-            for name, key in (
-                ("reserved", "reserved"),
-                ("buffer", "buffer"),
-                ("capacity_pressure", "capacityPressure"),
-                ("accounted_for", "accountedFor"),
-                ("min", "min"),
-                ("max", "max"),
-            )
+            field.name: amounts_of([entry[resource][field.encode_name] for resource in RESOURCES])
+            for field in structs.fields(PodNumbers)
         }
         reservation = Reservation(
             key=PodKey(entry["namespace"], entry["name"]),
@@ -126,30 +129,20 @@ class _Restoring:
 
     def _vertical_pod(self, entry: Json) -> None:
         uid = PodUid(entry["uid"])
+        same: dict[str, Any] = {name: entry[_KEYS[name]] for name in SAME}
+        same |= {name: _amounts(entry[_KEYS[name]]) for name in SAME_AMOUNTS}
         vertical_pod = VerticalPodState(
             msgspec.convert(entry["vertical"], Vertical),
             machine=None,
-            exact=entry["exact"],
-            permitted=_amounts(entry["permitted"]),
-            resized_from=_amounts(entry["resizedFrom"]),
-            has=_amounts(entry["has"]),
             heard_at=self._at(entry["heardInSeconds"]),
             load=None if entry["load"] is None else msgspec.convert(entry["load"], Load),
             denied_since=self._at(entry["deniedSinceSeconds"]),
-            odd=entry["odd"],
             writing=None if entry["writing"] is None else msgspec.convert(entry["writing"], PersistedPermit),
             unconfirmed=tuple(msgspec.convert(written, PersistedPermit) for written in entry["doubted"]),
-            fenced=entry["fenced"],
-            found_on=entry["foundOn"],
-            doubtful=entry["doubtful"],
-            urgent=entry["urgent"],
             lagging=entry["behind"],
-            attempts=entry["attempts"],
-            oscillating=entry["oscillating"],
-            lowered_from=_amounts(entry["loweredFrom"]),
             written_at=self._instant_or(entry["writtenInSeconds"], float("-inf")),
             settle_at=self._at(entry["settleInSeconds"]),
-            settle_for=_amounts(entry["settleFor"]),
+            **same,
         )
         self._state_machine.state.vertical_pods.put(uid, entry["namespace"], vertical_pod)
 
@@ -164,21 +157,6 @@ class _Restoring:
         holds = self._state_machine.state.holds
         number = len(holds) if entry["cause"] == "former try" else 0
         holds.put(HoldKey(PodUid(entry["uid"]), entry["cause"], number), hold)
-
-    def _denied_bind(self, entry: Json) -> None:
-        deadline = Instant(self._now + entry["endsInSeconds"])
-        self._state_machine.state.bind_backoff.add(
-            PodUid(entry["uid"]), NodeName(entry["node"]), for_room=entry["forRoom"], deadline=deadline
-        )
-
-    def _nomination(self, entry: Json) -> None:
-        sample_miss = SampleMiss(
-            PodKey(entry["namespace"], entry["name"]),
-            tried=dict.fromkeys(NodeName(name) for name in entry["tried"]),
-            nominated=NodeName(entry["node"]),
-            forget_at=Instant(self._now + _FORGET_SECONDS),
-        )
-        self._state_machine.sample_misses.put(PodUid(entry["uid"]), sample_miss)
 
     def _migrations(self) -> None:
         migrating = self._state_machine.migrating

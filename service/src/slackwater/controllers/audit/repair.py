@@ -38,7 +38,9 @@ class AuditRepair:
                 self._quarantine.put(name, why, now)
                 return []
             case NodeAudited(name):
-                return self._node_audited(name, now)
+                effects = [effect for uid in orphans_on(self._cluster_state, name) for effect in self._release(uid, now)]
+                repaired = self._repair_sums(name, now)
+                return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if repaired else [])
             case ObjectUnreadable():
                 return self._unreadable(event, now)
 
@@ -76,12 +78,6 @@ class AuditRepair:
         if pod is not None:
             self._cluster_state.pods.drop(uid, pod.key, now)
         return self._release(uid, now)
-
-    def _node_audited(self, name: NodeName, now: Instant) -> list[Effect]:
-        effects: list[Effect] = []
-        for uid in orphans_on(self._cluster_state, name):
-            effects += self._release(uid, now)
-        return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if self._repair_sums(name, now) else [])
 
     def _repair_sums(self, name: NodeName, now: Instant) -> bool:
         """Repairs the node's sums, and ends its quarantine. True if room may have appeared. False if the node is gone, or if a

@@ -36,10 +36,6 @@ class Lease:
     transitions: int = 0
     version: str = ""
 
-    def is_same_renewal(self, other: "Lease | None") -> bool:
-        """Do both show the same renewal? Other writes to the object change only its version."""
-        return other is not None and _record(self) == _record(other)
-
 
 def _record(lease: Lease) -> tuple[str, int, str, str, int]:
     return lease.holder, lease.seconds, lease.renewed, lease.acquired, lease.transitions
@@ -96,7 +92,8 @@ class LeaseObservation:
 
     def note_read(self, lease: Lease | None, *, asked_at: Instant, answered_at: Instant) -> None:
         """Notes what a read returned (None: the Lease does not exist), when the read began, and when it was answered."""
-        if lease is None or not lease.is_same_renewal(self.lease):
+        # Writes that renew nothing change only the version of the object.
+        if lease is None or self.lease is None or _record(lease) != _record(self.lease):
             self._written_after, self._seen_at = self._looked_at, answered_at
         self.lease, self._looked_at = lease, asked_at
 

@@ -65,7 +65,9 @@ class PermitService:
         decided = self._decide(ask, caller)
         if isinstance(decided, PermitRefusal):
             return decided
-        self._supersede(decided.uid)
+        # Deciding the pod's earlier request again would undo the decision about this one.
+        if (earlier := self._waits.pop(decided.uid, None)) is not None:
+            earlier.cancel()
         if wait_seconds > 0 and _waits_for_room(decided):
             wait = self._waits[decided.uid] = anyio.move_on_after(min(wait_seconds, LONGEST_WAIT_SECONDS))
             return self._answer_with_room(ask, caller, decided, self._room(decided), wait)
@@ -94,15 +96,12 @@ class PermitService:
         await written.wait()
         answer = self._state_machine.permit_answer(decided)
         if isinstance(answer, PermitAnswer) and answer.permit_limit_pending:
-            self._answer_late(ask)
+            self._late, now = self._late + 1, self._clock()
+            if now >= self._answer_late_at:
+                reason = "what was written before"
+                _log.warning("permits not written in time", permits=self._late, last=str(ask.key), answered=reason)
+                self._late, self._answer_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
         return answer
-
-    def _answer_late(self, ask: PermitAsk) -> None:
-        self._late, now = self._late + 1, self._clock()
-        if now >= self._answer_late_at:
-            reason = "what was written before"
-            _log.warning("permits not written in time", permits=self._late, last=str(ask.key), answered=reason)
-            self._late, self._answer_late_at = 0, Instant(now + _LATE_LOG_SECONDS)
 
     def _decide(self, ask: PermitAsk, caller: Caller | None) -> PermitDecision | PermitRefusal:
         decided = self._state_machine.ask_permit(ask, caller, self._clock())
@@ -114,12 +113,6 @@ class PermitService:
                 _log.info("migration decided", pod=str(ask.key))
             self.wake()
         return decided
-
-    def _supersede(self, uid: PodUid) -> None:
-        """Ends the wait of the pod's earlier request: deciding it again would undo the decision about the newer request."""
-        earlier = self._waits.pop(uid, None)
-        if earlier is not None:
-            earlier.cancel()
 
     # A request takes its event at once when it is decided, so it misses nothing that happens before it begins to wait.
 

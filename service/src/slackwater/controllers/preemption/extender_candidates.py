@@ -20,7 +20,6 @@ from slackwater.controllers.preemption.victims import (
     Candidate,
     PotentialVictim,
     PreemptionNode,
-    RunnerUp,
     fits,
     freed_by,
     importance,
@@ -120,18 +119,13 @@ class ExtenderCandidates:
     def _chosen(self, pod: Pod, node: NodeName, policy: Policy, now: Instant) -> None:
         if self._preemptions.number_of(pod.uid) is not None:
             return
-        accepted = self._preemptions.accepted.victims_of(pod.uid, now).get(node, ())
-        waiting = {uid for uid in accepted if self._potential_victims.seen_on(uid, node) is not None}
-        if waiting and node in self._nodes.row_of:
-            others = self._not_chosen(pod, node, now)
-            self._preemptions.accept_preemption(pod, node, waiting, policy.preemption, now, others=others)
-
-    def _not_chosen(self, pod: Pod, node: NodeName, now: Instant) -> tuple[RunnerUp, ...]:
-        """The cheapest of the other nodes that were kept for the pod. Victims that have left their nodes are not counted."""
         kept = self._preemptions.accepted.victims_of(pod.uid, now)
-        found = {name: self._as_candidate(name, uids) for name, uids in islice(kept.items(), _MOST_COMPARED)}
-        chosen = found.get(node) or self._as_candidate(node, kept.get(node, ()))
-        return runners_up(chosen, found.values())
+        waiting = {uid for uid in kept.get(node, ()) if self._potential_victims.seen_on(uid, node) is not None}
+        if waiting and node in self._nodes.row_of:
+            # The cheapest of the other nodes that were kept. Victims that have left their nodes are not counted.
+            found = {name: self._as_candidate(name, uids) for name, uids in islice(kept.items(), _MOST_COMPARED)}
+            others = runners_up(found.get(node) or self._as_candidate(node, kept.get(node, ())), found.values())
+            self._preemptions.accept_preemption(pod, node, waiting, policy.preemption, now, others=others)
 
     def _as_candidate(self, node: NodeName, uids: Sequence[PodUid]) -> Candidate:
         seen = (self._potential_victims.seen_on(uid, node) for uid in uids)

@@ -91,8 +91,16 @@ class DashboardObserver:
             if self._clock() - self._looked_at < at_least:
                 return
             self._looked_at = self._clock()
-            await self._look_at_pods()
-            await self._look_at_nodes()
+            for start in range(len(self._pods), 0, -_SLICE):  # pods that change meanwhile are left to the next look
+                for _ in range(min(start, _SLICE)):
+                    uid = self._pods.pop()
+                    self._pod_changed(uid, self._state_machine.state.pods.get(uid))
+                await anyio.lowlevel.checkpoint()
+            changed = sorted(self._nodes)
+            self._nodes.clear()
+            for start in range(0, len(changed), _SLICE):
+                self._nodes_changed(changed[start : start + _SLICE])
+                await anyio.lowlevel.checkpoint()
             self._look_at_preemptions()
             await anyio.lowlevel.checkpoint()
             wall = UnixTime(self._wall())
@@ -105,13 +113,6 @@ class DashboardObserver:
             self.problems = self._since.of(found, wall)
 
     # --- pods -------------------------------------------------------------------------------------------------------------
-
-    async def _look_at_pods(self) -> None:
-        for start in range(len(self._pods), 0, -_SLICE):  # pods that change meanwhile are left to the next look
-            for _ in range(min(start, _SLICE)):
-                uid = self._pods.pop()
-                self._pod_changed(uid, self._state_machine.state.pods.get(uid))
-            await anyio.lowlevel.checkpoint()
 
     @property
     def pending(self) -> Collection[PodUid]:
@@ -151,13 +152,6 @@ class DashboardObserver:
         self.decision_log.seen("bind", "pods", before.key, text, related=(f"nodes {node}",))
 
     # --- nodes, figures ---------------------------------------------------------------------------------------------------
-
-    async def _look_at_nodes(self) -> None:
-        changed = sorted(self._nodes)
-        self._nodes.clear()
-        for start in range(0, len(changed), _SLICE):
-            self._nodes_changed(changed[start : start + _SLICE])
-            await anyio.lowlevel.checkpoint()
 
     def _nodes_changed(self, names: Iterable[NodeName]) -> None:
         nodes = self._state_machine.state.nodes

@@ -89,7 +89,8 @@ class PermitFlow:
         vertical_pod = self._vertical_pods.get(pod.uid)
         if pod.vertical is None or vertical_pod is None:
             return PermitRefusal(status=400, code="not_vertical", message="pod is not associated with a VM")
-        slot_bytes = _slot_bytes(pod.vertical, policy)
+        # Plain pods have no slots: for these, an agent that counts in slots means compute units.
+        slot_bytes = policy.vertical.compute_unit.memory if pod.vertical.machine is None else pod.vertical.slot_bytes
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
@@ -260,11 +261,6 @@ def _question(ask: PermitAsk, vertical: Vertical, slot_bytes: int, policy: Polic
     if vertical.resizing is not None:  # no pod uses more than its containers have; a former process may have lowered that
         last_permit = last_permit.at_most(vertical.resizing.whole.at_least(vertical.using))
     return PermitQuestion(asked=asked, unit=unit, last_permit=last_permit, max_step_units=policy.vertical.max_step_units)
-
-
-def _slot_bytes(vertical: Vertical, policy: Policy) -> int:
-    """Bytes of a memory slot. Plain pods have no slots: for these, an agent that counts in slots means compute units."""
-    return vertical.slot_bytes if vertical.machine is not None else policy.vertical.compute_unit.memory
 
 
 def _in_bytes(amounts: Amounts, ask: PermitAsk, slot_bytes: int) -> Amounts:
