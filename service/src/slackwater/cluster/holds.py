@@ -303,7 +303,7 @@ class _Lifted(NamedTuple):
         for hold in self.holds:
             self.ledger.hold(hold.row, hold.amounts, sign)
         if self.nominated is not None:
-            self.ledger.hold_on_all(sign * self.nominated)
+            self.ledger.columns.held[:, : self.nominated.shape[1]] += sign * self.nominated
 
 
 class DrainDestinations:

@@ -62,7 +62,7 @@ class UnschedulablePods:
 
     def activate_held(self) -> list[Effect]:
         """Activates pods refused because of holds, after a hold ended unused."""
-        return self._activate([uid for uid, refusal in self._refused.items() if refusal.held], "hold-ended")
+        return self.activate([uid for uid, refusal in self._refused.items() if refusal.held], "hold-ended")
 
     def activate_recent(self, now: Instant) -> list[Effect]:
         """Activates the pods that were refused within the last `_LAG_SECONDS`, because room or a node appeared."""
@@ -71,7 +71,7 @@ class UnschedulablePods:
             if refusal.at + _LAG_SECONDS < now:
                 break
             recent.append(uid)
-        return self._activate(recent, "room-appeared")
+        return self.activate(recent, "room-appeared")
 
     def overdue(self, now: Instant) -> list[Pod]:
         """The refused pods whose check is due, because kube-scheduler has not tried them again by itself. Each is due every 12
@@ -84,15 +84,12 @@ class UnschedulablePods:
                 self._looks.append((Instant(now + _OWN_SECONDS), refusal))
         return found
 
-    def activate_overdue(self, uid: PodUid) -> list[Effect]:
-        """Activates a pod that `overdue` returned, because there is room for it now."""
-        return self._activate([uid], "room-missed")
-
     def activate_all(self) -> list[Effect]:
         """Activates all refused pods, after the settings changed."""
-        return self._activate(list(self._refused), "settings-changed")
+        return self.activate(list(self._refused), "settings-changed")
 
-    def _activate(self, uids: list[PodUid], why: str) -> list[Effect]:
+    def activate(self, uids: list[PodUid], why: str) -> list[Effect]:
+        """Activates these refused pods, for the reason `why`."""
         woken = [self._refused.pop(uid).pod for uid in uids]
         return [Activate(pod.uid, pod.key, why) for pod in woken]
 

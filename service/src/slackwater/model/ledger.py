@@ -183,11 +183,6 @@ class Ledger:
             if amounts[resource]:
                 self.columns.held[resource][row] += sign * amounts[resource]
 
-    def hold_on_all(self, amounts: Int64) -> None:
-        """Adds `amounts` to what is held on every row; shape (resources, n_rows). The same call with the sign changed takes
-        them back."""
-        self.columns.held[:, : amounts.shape[1]] += amounts
-
 
 def _at(column: Int64, row: Row) -> Amounts:
     return Amounts(MilliCpu(column.item(CPU, row)), Bytes(column.item(MEMORY, row)))

@@ -57,7 +57,8 @@ from slackwater.runtime.state_machine import StateMachine
 #: The fields of `DumpedPermit` that are those of `VerticalPodState`: amounts, and others.
 SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
 SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
-
+#: The fields of `DumpedMigration` that are those of `Migration`.
+SAME_OF_MIGRATIONS: Final = ("pod", "source", "target_node", "created", "target", "landed")
 
 #: How the version of every dump begins.
 FAMILY: Final = "slackwater.dev/dumpstate/"
@@ -309,16 +310,11 @@ def _permit(dump: Dump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKe
 def _migration(dump: Dump, move: Migration, phase: str | None) -> DumpedMigration:
     return DumpedMigration(
         **_named(move.key),
+        **{name: getattr(move, name) for name in SAME_OF_MIGRATIONS},
         machine=move.machine.name,
-        pod=move.pod,
-        source=move.source,
-        target_node=move.target_node,
         amounts=dumped_amounts(move.amounts),
-        created=move.created,
         phase=phase,
-        target=move.target,
         target_in_seconds=_seconds(move.target_since, dump.now),
-        landed=move.landed,
     )
 
 

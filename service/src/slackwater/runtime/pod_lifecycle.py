@@ -134,17 +134,14 @@ class PodLifecycle:
             cluster_state.reservations.node_opened(node.name, cluster_state.nodes.row_of[node.name])
             cluster_state.quarantine.node_opened(node.name)
         if before is None or before.allocatable != node.allocatable:
-            self._recount_vertical_pods(node.name, policy)
+            # Permits found in annotations count no more than the node has.
+            for uid in cluster_state.reservations.on_node(node.name):
+                pod, reservation = cluster_state.pods.get(uid), cluster_state.reservations.get(uid)
+                if pod is not None and pod.vertical is not None and reservation is not None:
+                    self.recount(pod, reservation, policy)
+                    self._subscribers.permit_limits.persisted_permits.mark(uid)
         room_appeared = cluster_state.quarantine.readable(node.uid) or room_appeared
         return cluster_state.unschedulable_pods.activate_recent(now) if room_appeared else []
-
-    def _recount_vertical_pods(self, node: NodeName, policy: Policy) -> None:
-        """Counts the vertical pods on the node again: permits found in annotations count no more than the node has."""
-        for uid in self._cluster_state.reservations.on_node(node):
-            pod, reservation = self._cluster_state.pods.get(uid), self._cluster_state.reservations.get(uid)
-            if pod is not None and pod.vertical is not None and reservation is not None:
-                self.recount(pod, reservation, policy)
-                self._subscribers.permit_limits.persisted_permits.mark(uid)
 
     def node_gone(self, name: NodeName) -> None:
         """Removes the deleted node. Its pods keep their reservations until the watch shows that they have ended."""

@@ -25,15 +25,15 @@ from slackwater.model.pod_constraints import Kind
 from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
-from slackwater.runtime.dump import SAME, SAME_AMOUNTS, VERSION
-from slackwater.runtime.dump_answer import DumpedPermit, PodNumbers
+from slackwater.runtime.dump import SAME, SAME_AMOUNTS, SAME_OF_MIGRATIONS, VERSION
+from slackwater.runtime.dump_answer import DumpedMigration, DumpedPermit, PodNumbers
 from slackwater.runtime.state_machine import StateMachine
 
 Json = Mapping[str, Any]
 
 _FORGET_SECONDS: Final = 300.0
-#: The keys of a vertical pod in the document, by the names of the fields.
-_KEYS: Final = {field.name: field.encode_name for field in structs.fields(DumpedPermit)}
+#: The keys of vertical pods and migrations in the document, by the names of the fields.
+_KEYS: Final = {field.name: field.encode_name for kind in (DumpedPermit, DumpedMigration) for field in structs.fields(kind)}
 #: Placeholder while a pod is converted: the dump has each equivalence group only once.
 _NO_KIND: Final = {"namespace": "", "requests": [0, 0]}
 
@@ -168,14 +168,9 @@ class _Restoring:
                 Migration(
                     key=PodKey(entry["namespace"], entry["name"]),
                     machine=PodKey(entry["namespace"], entry["machine"]),
-                    pod=entry["pod"],
-                    source=entry["source"],
-                    target_node=entry["targetNode"],
+                    **{name: entry[_KEYS[name]] for name in SAME_OF_MIGRATIONS},
                     amounts=amounts_of([entry["amounts"][resource] for resource in RESOURCES]),
-                    created=entry["created"],
-                    target=entry["target"],
                     target_since=self._at(entry["targetInSeconds"]),
-                    landed=entry["landed"],
                 )
             )
         for entry in self._document["migrationQueue"]:

@@ -62,7 +62,11 @@ class AuditRepair:
         uid = PodUid(event.uid)
         reservation, pod = self._cluster_state.reservations.get(uid), self._cluster_state.pods.get(uid)
         if event.node is None and (reservation is None or reservation.state == "seen"):  # else its bind is in progress
-            return self._counts_nowhere(uid, pod, now)
+            if pod is not None and pod.node is None:  # pending
+                return []
+            if pod is not None:  # no pod loses its node, so it has ended
+                self._cluster_state.pods.drop(uid, pod.key, now)
+            return self._release(uid, now)
         node = event.node if reservation is None else reservation.node
         assert node is not None
         first = not self._quarantine.has_object(event.uid)
@@ -70,14 +74,6 @@ class AuditRepair:
         if pod is None or not first:
             return []
         return [Announce(pod.uid, pod.key, "Warning", "Unreadable", f"Node {node} takes no pods meanwhile: {event.why}")]
-
-    def _counts_nowhere(self, uid: PodUid, pod: Pod | None, now: Instant) -> list[Effect]:
-        """An unreadable pod without a node is pending, or has ended if it had a node before: no pod loses its node."""
-        if pod is not None and pod.node is None:
-            return []
-        if pod is not None:
-            self._cluster_state.pods.drop(uid, pod.key, now)
-        return self._release(uid, now)
 
     def _repair_sums(self, name: NodeName, now: Instant) -> bool:
         """Repairs the node's sums, and ends its quarantine. True if room may have appeared. False if the node is gone, or if a

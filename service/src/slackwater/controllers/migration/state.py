@@ -87,8 +87,10 @@ class Migrating:
         assert pod.vertical.machine is not None
         pod_resources = migration_started(reservation.pod_resources)
         self._reservations.recount(pod.uid, pod_resources)
+        name = f"schedplugin-{pod.key.name}"  # Neon's name, with a number if there is an object of this name
+        keys = (PodKey(pod.key.namespace, name if number == 1 else f"{name}-{number}") for number in count(1))
         migration = Migration(
-            key=self._free_key(pod),
+            key=next(key for key in keys if key not in self.objects),
             machine=machine_key(pod),
             pod=pod.uid,
             source=reservation.node,
@@ -104,12 +106,6 @@ class Migrating:
                 uid=pod.uid, key=pod.key, name=migration.key.name, machine=pod.vertical.machine, target_node=target_node
             )
         ]
-
-    def _free_key(self, pod: Pod) -> PodKey:
-        """The key of a new object: Neon's name, with a number if there is an object of this name."""
-        name = f"schedplugin-{pod.key.name}"
-        keys = (PodKey(pod.key.namespace, name if number == 1 else f"{name}-{number}") for number in count(1))
-        return next(key for key in keys if key not in self.objects)
 
     def _enter(self, migration: Migration) -> None:
         self.put_migration(migration)

@@ -61,7 +61,7 @@ class UnschedulableActivation:
         effects: list[Effect] = []
         for pod in self._unschedulable_pods.overdue(now):
             if self._awaited[pod.need] < self._room_for(pod, policy, now):
-                effects += self._unschedulable_pods.activate_overdue(pod.uid)
+                effects += self._unschedulable_pods.activate([pod.uid], "room-missed")
                 self._awaited[pod.need] += 1
                 self._awaited_until.append((Instant(now + _AWAITED_SECONDS), pod.need))
         return effects
