@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, ApiServer, Unanswered
+from slackwater.adapters.api_objects import Unanswered
+from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, ApiServer
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.adapters.cloud.apiserver import NotSent, Unanswered
+from slackwater.adapters.api_objects import NotSent, Unanswered
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import KubeConfigError
 from slackwater.app import rbac

@@ -13,13 +13,12 @@ from typing import Any
 
 import msgspec
 
-from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, NotSent, Unanswered
+from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.configured import ConfiguredProvider, Entry
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.client import ApiPort, Call, LedApi, open_client
-from slackwater.adapters.kube.errors import KubeConfigError, NoAnswer, NotLeading, Unreachable
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, Provider, Template
@@ -44,9 +43,7 @@ class Clouds:
 
 
 class KubeApi:
-    """Implements `adapters.cloud.apiserver.ApiServer` with a client of `adapters.kube`.
-
-    `ask` raises `Unanswered` if the request may have been carried out, `NotSent` if it was not."""
+    """Implements `adapters.cloud.apiserver.ApiServer` with a client of `adapters.kube`."""
 
     def __init__(self, client: ApiPort) -> None:
         self._client = client
@@ -62,12 +59,7 @@ class KubeApi:
     ) -> Answer:
         raw = None if body is None else msgspec.json.encode(body)
         call = Call(method, path, timeout_seconds=None, params=params, body=raw, content_type=content_type)
-        try:
-            answer = await self._client.send(call)
-        except NoAnswer as error:
-            raise Unanswered(str(error)) from error
-        except (Unreachable, KubeConfigError, NotLeading) as error:
-            raise NotSent(str(error)) from error
+        answer = await self._client.send(call)
         return Answer(answer.status, answer.body)
 
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import anyio
 import msgspec
 
-from slackwater.adapters.api_objects import ListWire, ObjectDecoder
+from slackwater.adapters.api_objects import ListWire, NotSent, ObjectDecoder, Unanswered
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -35,14 +35,6 @@ _PAGE: Final = 500
 #: Statuses after which the request certainly had no effect: overload, startup and shutdown. Other 5xx may be timeouts of etcd.
 _NOTHING_HAPPENED: Final = frozenset({429, 503})
 _LONGEST_DETAIL: Final = 300
-
-
-class NotSent(Exception):
-    """The request was not sent, since there was no connection: it had no effect."""
-
-
-class Unanswered(Exception):
-    """The request was sent without a complete answer: it may have had its effect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Final
 
 import msgspec
 
+from slackwater.adapters.api_objects import NotSent, Unanswered
 from slackwater.adapters.kube.structs import StatusWire
 
 #: Longer messages of the server are cut, and marked as cut: they go into logs and Outcomes, and may quote a whole object.
@@ -37,19 +38,19 @@ class KubeError(Exception):
     """The root of all errors of this package."""
 
 
-class KubeConfigError(KubeError):
+class KubeConfigError(KubeError, NotSent):
     """The configuration does not say where the API server is, or gives no usable credentials."""
 
 
-class Unreachable(KubeError):
+class Unreachable(KubeError, NotSent):
     """No connection could be made, so nothing was sent."""
 
 
-class NotLeading(KubeError):
+class NotLeading(KubeError, NotSent):
     """Another replica leads, or may lead: nothing was sent."""
 
 
-class NoAnswer(KubeError):
+class NoAnswer(KubeError, Unanswered):
     """The request was sent, or perhaps sent, and no whole answer came. `timed_out`: time ran out; otherwise the connection
     broke.
     """
