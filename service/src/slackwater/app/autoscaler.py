@@ -1,6 +1,6 @@
 """Connects the objects of the autoscaler and runs them. Built only if `autoscaler.enabled` is true.
 
-It is built with the service, so that its metrics exist from the start. `watch` follows the auxiliary objects, on a standby too;
+It is built with the service, so that its metrics exist from the start. `intake` follows auxiliary objects, on a standby too;
 `act` opens the node providers and runs the loop. All decisions are in `controllers` and `runtime.autoscaler`.
 """
 
@@ -153,18 +153,14 @@ class AutoscalerService:
             self._autoscaler.after_event()
 
     async def run(self, replica: Replica) -> None:
-        """Runs `watch` and `act` until cancelled. The state machine's own objects must have been listed before."""
+        """Runs `intake` and `act` until cancelled. The state machine's own objects must have been listed before."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self.watch, name="intake of auxiliary objects")
+            group.start_soon(self.intake.run, name="intake of auxiliary objects")
             await self.act(replica)
 
-    async def watch(self) -> None:
-        """Follows the auxiliary objects (namespaces, storage, controllers) until cancelled. A standby runs only this."""
-        await self.intake.run()
-
     async def act(self, replica: Replica) -> None:
-        """Runs the loop, the providers' tasks and the deletion of machines until cancelled. `replica` makes the plans. `watch`
-        has to run too."""
+        """Runs the loop, the providers' tasks and the deletion of machines until cancelled. `replica` makes the plans. `intake`
+        has to run too; a standby runs only that."""
         async with (
             open_clouds(self._settings, self._client, now=self._steady, leads=self._leads) as clouds,
             anyio.create_task_group() as group,

@@ -153,7 +153,7 @@ class _ServiceRunner:
             _settle_garbage_collector()
             _log.info("ready", nodes=len(service.state_machine.state.nodes), pods=len(service.state_machine.state.pods))
             if service.autoscaler_service is not None:
-                life.start_soon(service.autoscaler_service.watch, name="intake of auxiliary objects")
+                life.start_soon(service.autoscaler_service.intake.run, name="intake of auxiliary objects")
             if service.scoring_loop is not None:  # a standby's too: who takes over can score at once
                 life.start_soon(service.scoring_loop.run, name="scores for node choice")
                 await service.scoring_loop.caught_up.wait()

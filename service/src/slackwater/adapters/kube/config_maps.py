@@ -156,27 +156,14 @@ class ArrivalsStore:
     async def read(self) -> dict[str, Any] | None:
         """The stored observations; None if there are none yet. Raises KubeError and BadArrivals."""
         try:
-            data = await read_config_map(self._client, self._path)
-        except msgspec.DecodeError as error:
+            text = (await read_config_map(self._client, self._path) or {}).get(_KEY)
+            return None if text is None else unpacked(text)
+        except (msgspec.DecodeError, BadPacked) as error:
             raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
-        text = (data or {}).get(_KEY)
-        return None if text is None else decode_observed(text)
 
     async def write(self, observed: Mapping[str, Any]) -> bool:
         """Writes the observations; true if that succeeded. A failure is logged."""
-        return await self._writer.write({_KEY: encode_observed(observed)}, {})
-
-
-def encode_observed(observed: Mapping[str, Any]) -> str:
-    return packed(observed)
-
-
-def decode_observed(text: str) -> dict[str, Any]:
-    """Decodes the text that `encode_observed` makes. Raises BadArrivals."""
-    try:
-        return unpacked(text)
-    except BadPacked as error:
-        raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
+        return await self._writer.write({_KEY: packed(observed)}, {})
 
 
 def pauses(on_broken: OnBroken) -> ResourceType[str]:

@@ -63,26 +63,21 @@ async def agents(
 
     If no agent runs and NeonVM is not installed, no agent is expected, and one check says so.
     """
-    running = await _agents_running(objects)
-    if isinstance(running, Check):
-        yield running
-    elif running or await objects.get("/apis/vm.neon.tech") is not None:
-        yield _number(running)
-    else:
-        yield ok(_NAME, f"no Pod with the label name={AGENT['name']}, and no NeonVM: no agent is expected")
-        return
-    yield _listener(settings)
-    yield await _policies(objects, settings, replicas, running if isinstance(running, list) else [])
-    for pod in replicas:
-        yield await _listener_check(pod, settings, probe, now)
-
-
-async def _agents_running(objects: ApiObjects) -> list[Json] | Check:
+    running: list[Json] = []
     path, labels = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods", f"name={AGENT['name']}"
     try:
-        return [pod async for pod in objects.each(path, labels=labels) if _phase(pod) == "Running"]
+        running = [pod async for pod in objects.each(path, labels=labels) if _phase(pod) == "Running"]
     except KubeError as error:
-        return unseen(_NAME, error, f"ask somebody who may list pods in {SCHEDULER_NAMESPACE}")
+        yield unseen(_NAME, error, f"ask somebody who may list pods in {SCHEDULER_NAMESPACE}")
+    else:
+        if not running and await objects.get("/apis/vm.neon.tech") is None:
+            yield ok(_NAME, f"no Pod with the label name={AGENT['name']}, and no NeonVM: no agent is expected")
+            return
+        yield _number(running)
+    yield _listener(settings)
+    yield await _policies(objects, settings, replicas, running)
+    for pod in replicas:
+        yield await _listener_check(pod, settings, probe, now)
 
 
 def _number(running: Sequence[Json]) -> Check:

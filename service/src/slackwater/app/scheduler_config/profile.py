@@ -116,23 +116,18 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             + (", and name that configuration here with --config" if assumed else ""),
             severity="warning",
         )
-    if own := _others_plugins(profile):
-        yield Finding(
-            path=json_path((*at, "plugins")),
-            trap="choice-by-default-scores",
-            why=f"{', '.join(own)} is not in-tree: Slackwater names one node, and does not know its scores",
-            fix="set extender.bind: true where its scores matter",
-            severity="warning",
-        )
-
-
-def _others_plugins(profile: dict[str, Any]) -> list[str]:
-    """Plug-ins that are enabled, may score, and are not kube-scheduler's own."""
     plugins = profile.get("plugins", {})
     enabled = {
         plugin.get("name", "") for point in ("score", "multiPoint") for plugin in plugins.get(point, {}).get("enabled", [])
     }
-    return sorted(enabled - IN_TREE - {""})
+    if foreign := sorted(enabled - IN_TREE - {""}):
+        yield Finding(
+            path=json_path((*at, "plugins")),
+            trap="choice-by-default-scores",
+            why=f"{', '.join(foreign)} is not in-tree: Slackwater names one node, and does not know its scores",
+            fix="set extender.bind: true where its scores matter",
+            severity="warning",
+        )
 
 
 def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
