@@ -324,7 +324,6 @@ PodEvent = PodSeen | PodRead | PodGone | BindEnded | ActivationLost
 ObjectEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone | PausesSeen
 #: Events about this replica itself: time, leadership, initial listing.
 ServiceEvent = TimePassed | StandbyTimePassed | LeadershipTaken | Synced
-OtherEvent = PodEvent | ObjectEvent | ServiceEvent | VerticalEvent
-Event = OtherEvent | PreemptionEvent | AuditEvent | DrainEvent
+Event = PodEvent | ObjectEvent | ServiceEvent | VerticalEvent | PreemptionEvent | AuditEvent | DrainEvent
 #: What event sources deliver. The state machine takes `Event`; `runtime.auxiliary_intake` takes `AuxiliaryEvent`.
 SourceEvent = Event | AuxiliaryEvent

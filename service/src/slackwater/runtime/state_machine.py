@@ -38,7 +38,6 @@ from slackwater.model.events import (
     NodeGone,
     NodeSeen,
     ObjectEvent,
-    OtherEvent,
     PausesSeen,
     PodEvent,
     PodGone,
@@ -130,20 +129,19 @@ class StateMachine:
             effects = self._auditing.apply(event, now)
         elif isinstance(event, PreemptionEvent):
             effects = self.preemptions.apply(event, now)
+        elif isinstance(event, PodEvent):
+            effects = self._apply_pod_event(event, now)
+        elif isinstance(event, ObjectEvent):
+            effects = self._apply_object_event(event, now)
+        elif isinstance(event, ServiceEvent):
+            effects = self._apply_service_event(event, now)
         else:
-            effects = self._apply_other(event, now)
+            effects = self._vertical_events.apply(event, self.policy, now)
+            # If kube-scheduler binds, filter refuses room that persisted permits reserve for others. This event may have freed
+            # it.
+            if not self.policy.bind:
+                effects = effects + self.state.unschedulable_pods.activate_recent(now)
         return effects + self.preemptions.flush()
-
-    def _apply_other(self, event: OtherEvent, now: Instant) -> list[Effect]:
-        if isinstance(event, PodEvent):
-            return self._apply_pod_event(event, now)
-        if isinstance(event, ObjectEvent):
-            return self._apply_object_event(event, now)
-        if isinstance(event, ServiceEvent):
-            return self._apply_service_event(event, now)
-        effects = self._vertical_events.apply(event, self.policy, now)
-        # If kube-scheduler binds, filter refuses room that persisted permits reserve for others. This event may have freed it.
-        return effects if self.policy.bind else effects + self.state.unschedulable_pods.activate_recent(now)
 
     def _apply_pod_event(self, event: PodEvent, now: Instant) -> list[Effect]:
         match event:

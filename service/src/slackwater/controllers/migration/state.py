@@ -281,19 +281,20 @@ class Migrating:
         if vmm is not None and vmm.phase == "Succeeded" and not self._is_target(pod, vmm):
             self._keep_pressure_accounted(pod)
         elif ref is None and pod.uid not in self._by_source:
-            self._drop_accounted_pressure(pod)
+            # The pod belongs to no migration, so its pressure stays on the node.
+            reservation = self._reservations.get(pod.uid)
+            if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
+                self._reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
         if migration is not None and self._is_target(pod, vmm):
-            self._target_seen(pod, migration, now)
+            if migration.target != pod.uid:
+                migration.target, migration.target_since = pod.uid, now
+            if pod.uid in self._reservations:
+                migration.landed = True
+                self._holds.drop(_hold_key(migration.key))
         elif migration is not None and migration.pod is None and pod.node is not None and not self._is_target(pod, vmm):
             self._source_found(pod, migration)
         if pod.uid in self.choice.queue and not (pod.migratable and ref is None):
             self.choice.queue.drop(pod.uid)
-
-    def _drop_accounted_pressure(self, pod: Pod) -> None:
-        """Stops accounting for the pod's pressure: the pod belongs to no migration, so its pressure stays on the node."""
-        reservation = self._reservations.get(pod.uid)
-        if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
-            self._reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
 
     @staticmethod
     def _is_target(pod: Pod, vmm: VirtualMachineMigration | None) -> bool:
@@ -301,13 +302,6 @@ class Migrating:
         if vmm is not None and pod.key.name in {vmm.source_pod, vmm.target_pod}:
             return pod.key.name == vmm.target_pod
         return pod.vertical is not None and pod.vertical.is_target
-
-    def _target_seen(self, pod: Pod, migration: Migration, now: Instant) -> None:
-        if migration.target != pod.uid:
-            migration.target, migration.target_since = pod.uid, now
-        if pod.uid in self._reservations:
-            migration.landed = True
-            self._holds.drop(_hold_key(migration.key))
 
     def _source_found(self, pod: Pod, migration: Migration) -> None:
         reservation = self._reservations.get(pod.uid)

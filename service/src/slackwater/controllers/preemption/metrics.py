@@ -27,4 +27,5 @@ def preemption_families(preemptions: Preemptions) -> Iterator[Metric]:
     yield counter("slackwater_goroutines_execution", meaning, ends, "operation", "result")
     meaning = "Preemptors activated again, because kube-scheduler had not retried them."
     yield counter("slackwater_preemptors_touched_again", meaning, counts.activated_again)
-    yield gauge("slackwater_gates_shut", "Pods whose scheduling gate is shut now.", preemptions.shut_gates())
+    shut = sum(found.shut for _, found in preemptions.items())
+    yield gauge("slackwater_gates_shut", "Pods whose scheduling gate is shut now.", shut)

@@ -138,9 +138,6 @@ class Preemptions:
         """The preemptors whose victims are leaving. They need no new node from the autoscaler."""
         return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")
 
-    def shut_gates(self) -> int:
-        return sum(found.shut for found in self._running.values())
-
     def has(self, uid: PodUid) -> bool:
         """Is a preemption of the pod under way?"""
         return uid in self._running
