@@ -18,15 +18,10 @@ def note_of(answer: Mapping[str, Any]) -> str | None:
         return None
     reasons = list(map(_reason, answer["reasons"]))
     more = f"; and {len(reasons) - _MOST_REASONS} more reasons" if len(reasons) > _MOST_REASONS else ""
-    return f"waits, because {'; '.join(reasons[:_MOST_REASONS])}{more}. {_help(answer)}"
-
-
-def _help(answer: Mapping[str, Any]) -> str:
-    changes = [remedy["change"] for remedy in answer["remedies"][:_MOST_REMEDIES]]
-    if changes:
-        return f"What would help: {'; or '.join(changes)}."
-    namespace_and_name = answer["object"].removeprefix("pod ")
-    return f"No change that was tried helps; see `slackwater explain pod {namespace_and_name}`."
+    helps = f"No change that was tried helps; see `slackwater explain pod {answer['object'].removeprefix('pod ')}`."
+    if answer["remedies"]:
+        helps = f"What would help: {'; or '.join(remedy['change'] for remedy in answer['remedies'][:_MOST_REMEDIES])}."
+    return f"waits, because {'; '.join(reasons[:_MOST_REASONS])}{more}. {helps}"
 
 
 def _reason(reason: Mapping[str, Any]) -> str:

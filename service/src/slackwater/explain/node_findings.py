@@ -53,9 +53,7 @@ def until_over(node: Node, key: str) -> Change:
 
     def edit(node: Node) -> Node:
         taints = tuple(taint for taint in node.taints if taint.key != key)
-        if key == UNSCHEDULABLE:
-            return structs.replace(node, taints=taints, unschedulable=False)
-        return structs.replace(node, taints=taints)
+        return structs.replace(node, taints=taints, unschedulable=node.unschedulable and key != UNSCHEDULABLE)
 
     return NodeEdit(words=words, node=node.name, edit=edit)
 

@@ -188,9 +188,7 @@ def _changed_rows(snapshot: ClusterSnapshot, predicate: Predicate, kept: _KeptCo
     if predicate.reads == "facts" or changed is None:
         return changed
     moved = snapshot.journal.since(kept.pods, at_most=most)
-    if moved is None or not len(changed):
-        return moved
-    return np.union1d(changed, moved)
+    return moved if moved is None or not len(changed) else np.union1d(changed, moved)
 
 
 def _judge(snapshot: ClusterSnapshot, kind: NumberedGroup, predicate: Predicate, kept: _KeptCodes, rows: Selection) -> None:

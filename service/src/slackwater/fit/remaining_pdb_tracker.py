@@ -60,9 +60,7 @@ class Disruptions:
 
     def allows(self, pod: Pod) -> bool:
         """Whether each budget of the pod, judged alone, allows a disruption now."""
-        if not self._left or not _is_asked_about(pod):
-            return True
-        return not self.against(pod)
+        return not self._left or not _is_asked_about(pod) or not self.against(pod)
 
     def against(self, pod: Pod) -> list[tuple[str, str]]:
         """The budgets that do not allow the pod to be disrupted now, as (namespace, name)."""

@@ -81,9 +81,8 @@ def _plain(raw: bytes) -> Spans | None:
     starts, ends = quotes[::2], quotes[1::2]
     if raw[:2] != b'["' or raw[-2:] != b'"]' or b"\\" in raw or not raw.isascii():
         return None
-    if not (starts[1:] - ends[:-1] == 2).all():  # exactly one character between two strings, which must be a comma
-        return None
-    if np.count_nonzero(characters == _COMMA) != len(starts) - 1:
+    # Exactly one character between two strings, which must be a comma.
+    if not (starts[1:] - ends[:-1] == 2).all() or np.count_nonzero(characters == _COMMA) != len(starts) - 1:
         return None
     return Spans(raw, starts + 1, ends - starts - 1)
 
@@ -198,7 +197,12 @@ class RequestNodesDecoder:
             self._short.clear()
             self._long, self._version = None, self._nodes.names_version
         raw = bytes(args.NodeNames)
-        return self._of_short(raw) if len(raw) <= self._few_bytes else self._of_long(raw)
+        if len(raw) <= self._few_bytes:
+            return self._of_short(raw)
+        if self._long is None or self._long[0] != raw:
+            names = NameList(raw)
+            self._long = raw, RequestNodes(names, self._nodes.rows_within(names.spans))
+        return self._long[1]
 
     def _of_short(self, raw: bytes) -> RequestNodes:
         found = self._short.pop(raw, None)
@@ -209,12 +213,6 @@ class RequestNodesDecoder:
             found = RequestNodes(NameList(raw), self._nodes.rows_of(texts), texts=texts)
         self._short[raw] = found  # at the end: the least recently used list is dropped first
         return found
-
-    def _of_long(self, raw: bytes) -> RequestNodes:
-        if self._long is None or self._long[0] != raw:
-            names = NameList(raw)
-            self._long = raw, RequestNodes(names, self._nodes.rows_within(names.spans))
-        return self._long[1]
 
 
 def _whole(items: Sequence[msgspec.Raw], passes: Mask) -> bytes:

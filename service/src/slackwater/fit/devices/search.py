@@ -143,7 +143,13 @@ class _Search:
             )
             if least > MOST_RESULTS:
                 raise _End(Failure.FAILED, f"number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}")
-        if self._depth() > _MOST_DEEP:
+        # How deep the calls of the search can nest.
+        depth = sum(
+            3 + 2 * min(MOST_RESULTS, max(self._need(at, number, which, ask) for which, ask in enumerate(request.asks)))
+            for at, claim in enumerate(board.claims)
+            for number, request in enumerate(claim.requests)
+        )
+        if depth > _MOST_DEEP:
             raise _End(Failure.UNSUPPORTED, "one pod asks for more devices than are searched")
         if not is_hopeless(board, self._usage) and self._claim_request(0, 0) is _Found.YES:
             return tuple(self._picks)
@@ -152,14 +158,6 @@ class _Search:
                 return Unallocatable(Failure.INVALID_POOL)
             return Unallocatable(Failure.FAILED, "a resource pool is invalid")
         return Unallocatable(Failure.NONE_FITS)
-
-    def _depth(self) -> int:
-        """How deep the calls of the search can nest."""
-        return sum(
-            3 + 2 * min(MOST_RESULTS, max(self._need(at, number, which, ask) for which, ask in enumerate(request.asks)))
-            for at, claim in enumerate(self._board.claims)
-            for number, request in enumerate(claim.requests)
-        )
 
     def _need(self, claim: int, request: int, which: int, ask: AskBoard) -> int:
         """How many devices an ask needs. An ask for all devices needs every pool to be complete and valid: otherwise the search
@@ -417,6 +415,5 @@ class _Constrained:
 
 def _concerns(requests: frozenset[str], request: RequestBoard, ask: AskBoard) -> bool:
     """Whether a constraint applies to a request: `requests` is empty, or has the request or the chosen alternative."""
-    if not requests or request.name in requests:
-        return True
-    return request.alternatives and f"{request.name}/{ask.name}" in requests
+    alternative = request.alternatives and f"{request.name}/{ask.name}" in requests
+    return not requests or request.name in requests or alternative

@@ -95,9 +95,7 @@ def _affinity_met(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Mask:
         labelled &= ids != ABSENT
         together &= np.append(pods > 0, False)[ids]
         any_match = any_match or bool(pods.any())
-    if not any_match and matches_all_its_terms(snapshot, kind):
-        return labelled
-    return labelled & together
+    return labelled if not any_match and matches_all_its_terms(snapshot, kind) else labelled & together
 
 
 def affinity_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, ...]:

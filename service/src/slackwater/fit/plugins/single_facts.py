@@ -86,7 +86,9 @@ def images_differ(snapshot: ClusterSnapshot, kind: NumberedGroup) -> bool:
 def _images(snapshot: ClusterSnapshot, kind: NumberedGroup) -> list[tuple[int, Mask]]:
     """The size of each of the pod's images, and which rows have it."""
     volumes = kind.asks.image_volumes if snapshot.follows(Rule.IMAGE_VOLUMES_SCORED) else ()
-    return [snapshot.facts.image(_full_name(image)) for image in (*kind.kind.images, *volumes)]
+    # The tag is `latest` where a name has neither tag nor digest.
+    tags = ((image, "" if image.rfind(":") > image.rfind("/") else ":latest") for image in (*kind.kind.images, *volumes))
+    return [snapshot.facts.image(image + tag) for image, tag in tags]
 
 
 def score_image_locality(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Rows) -> Int64:
@@ -105,11 +107,6 @@ def score_image_locality(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: R
         spread = float(has_it.sum()) / float(n_nodes)
         present += int(float(size) * spread) * has_it[rows]
     return HIGHEST * (np.clip(present, _LEAST, most) - _LEAST) // (most - _LEAST)
-
-
-def _full_name(image: str) -> str:
-    """The image's name, with the tag `latest` where it has neither tag nor digest."""
-    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
 NODE_NAME: Final = Predicate(name="NodeName", part=lambda _, kind: kind.asks.node_name, judge=judge_node_name, reads="facts")

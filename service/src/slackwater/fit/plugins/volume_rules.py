@@ -165,11 +165,8 @@ _BETWEEN_ZONES: Final = "__"
 
 
 def refuse_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup) -> Refusal | None:
-    for claim in _claims(snapshot, kind):
-        text = _unknown(snapshot, claim)
-        if text is not None:
-            return Refusal(Reason.VOLUME_ZONE_UNKNOWN, text)
-    return None
+    texts = (_unknown(snapshot, claim) for claim in _claims(snapshot, kind))
+    return next((Refusal(Reason.VOLUME_ZONE_UNKNOWN, text) for text in texts if text is not None), None)
 
 
 def judge_volume_zone(snapshot: ClusterSnapshot, kind: NumberedGroup, rows: Selection) -> Codes:
