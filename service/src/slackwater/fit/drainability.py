@@ -8,7 +8,6 @@ move. Karpenter's do-not-disrupt comes before them. docs/evacuation.md lists the
 - `DrainPolicy`, `RuleFacts`: the settings of the rules, and facts about budgets and controllers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -107,15 +106,7 @@ def judge(pod: Pod, facts: RuleFacts) -> Verdict:
     if is_placeholder(pod):
         return _MOVE
     verdict = _judge_itself(pod, facts)
-    # The last rule: the Eviction API must allow every eviction that the removal needs. It applies to every pod that moves, even
-    # if an earlier rule allows the move (ADR 30). The API never evicts a pod with several budgets, so waiting does not help
-    # (ADR 162). A virtual machine that migrates is not evicted; its budgets count nevertheless, since the machine is disrupted.
-    disruptions = facts.disruptions
-    if verdict is not _MOVE or disruptions is None:
-        return verdict
-    if not _migrates(pod, facts.policy) and disruptions.never_evicted(pod):
-        return _block(UnremovableReason.MULTIPLE_PDBS)
-    return _MOVE if disruptions.allows(pod) else _block(UnremovableReason.NOT_ENOUGH_PDB)
+    return (_judge_budget(pod, facts) or verdict) if verdict is _MOVE else verdict
 
 
 def _judge_itself(pod: Pod, facts: RuleFacts) -> Verdict:
@@ -153,6 +144,21 @@ def judge_do_not_disrupt(pod: Pod, facts: RuleFacts) -> Verdict | None:
     return None if over else _block(UnremovableReason.DO_NOT_DISRUPT)
 
 
+def judge_mirror(pod: Pod, _facts: RuleFacts) -> Verdict | None:
+    """The kubelet runs a mirror pod from a file, so it goes with its node and cannot be moved."""
+    return _SKIP if pod.eviction_facts.mirror_pod else None
+
+
+def judge_long_terminating(pod: Pod, facts: RuleFacts) -> Verdict | None:
+    """A pod that should have ended long ago (its kubelet may be dead) does not block."""
+    return _SKIP if pod.overdue_at is not None and facts.now > pod.overdue_at + _OVERDUE_SECONDS else None
+
+
+def judge_expendable(pod: Pod, facts: RuleFacts) -> Verdict | None:
+    """A pod with a priority below the cutoff goes with its node. It keeps no node, and no node is added for it."""
+    return _DAEMON if pod.expendable(facts.policy.expendable_pods_priority_cutoff) else None
+
+
 def judge_replica_count(pod: Pod, facts: RuleFacts) -> Verdict | None:
     """If the policy says that custom controllers block, the pod's controller must exist and want enough replicas."""
     owner = pod.eviction_facts.owner
@@ -172,6 +178,21 @@ def judge_daemon_set(pod: Pod, _facts: RuleFacts) -> Verdict | None:
     owner = pod.eviction_facts.owner
     made_by_one = owner is not None and (owner.group, owner.kind) == ("apps", "DaemonSet")
     return _DAEMON if made_by_one or pod.eviction_facts.daemon else None
+
+
+def judge_terminal(pod: Pod, _facts: RuleFacts) -> Verdict | None:
+    """A pod that has ended needs no other node, whatever the later rules say."""
+    return _SKIP if pod.ended else None
+
+
+def judge_safe_to_evict(pod: Pod, _facts: RuleFacts) -> Verdict | None:
+    """Annotation safe-to-evict true: the pod may be moved, and no later rule about the pod itself applies."""
+    return _MOVE if pod.eviction_facts.safe_to_evict == "true" else None
+
+
+def judge_on_completion(pod: Pod, _facts: RuleFacts) -> Verdict | None:
+    """Annotation safe-to-evict on-completion: the node waits until the pod has completed."""
+    return _WAIT if pod.eviction_facts.safe_to_evict == "on-completion" else None
 
 
 def judge_machine(pod: Pod, facts: RuleFacts) -> Verdict | None:
@@ -201,35 +222,48 @@ def judge_system(pod: Pod, facts: RuleFacts) -> Verdict | None:
     return _block(UnremovableReason.UNMOVABLE_SYSTEM_POD) if young else None
 
 
+def judge_not_safe_to_evict(pod: Pod, _facts: RuleFacts) -> Verdict | None:
+    """Annotation safe-to-evict false: the pod must not be moved, so it blocks."""
+    return _block(UnremovableReason.NOT_SAFE_TO_EVICT) if pod.eviction_facts.safe_to_evict == "false" else None
+
+
 def judge_local_storage(pod: Pod, facts: RuleFacts) -> Verdict | None:
     """A pod blocks if it keeps data on the node's own disks, since the data would be lost."""
     return _block(UnremovableReason.LOCAL_STORAGE) if facts.policy.local_storage and pod.eviction_facts.local_volumes else None
 
 
 #: The rules about the pod itself, in order.
-RULES: Final[tuple[Callable[[Pod, RuleFacts], Verdict | None], ...]] = (
+RULES: Final = (
     judge_do_not_disrupt,
-    # The kubelet runs a mirror pod from a file, so it goes with its node and cannot be moved.
-    lambda pod, _: _SKIP if pod.eviction_facts.mirror_pod else None,
-    # A pod that should have ended long ago (its kubelet may be dead) does not block.
-    lambda pod, facts: _SKIP if pod.overdue_at is not None and facts.now > pod.overdue_at + _OVERDUE_SECONDS else None,
-    # A pod with a priority below the cutoff goes with its node. It keeps no node, and no node is added for it.
-    lambda pod, facts: _DAEMON if pod.expendable(facts.policy.expendable_pods_priority_cutoff) else None,
+    judge_mirror,
+    judge_long_terminating,
+    judge_expendable,
     judge_replica_count,
     judge_daemon_set,
-    # A pod that has ended needs no other node, whatever the later rules say.
-    lambda pod, _: _SKIP if pod.ended else None,
-    # Annotation safe-to-evict true: the pod may be moved, and no later rule about the pod itself applies.
-    lambda pod, _: _MOVE if pod.eviction_facts.safe_to_evict == "true" else None,
-    # Annotation safe-to-evict on-completion: the node waits until the pod has completed.
-    lambda pod, _: _WAIT if pod.eviction_facts.safe_to_evict == "on-completion" else None,
+    judge_terminal,
+    judge_safe_to_evict,
+    judge_on_completion,
     judge_machine,
     judge_replicated,
     judge_system,
-    # Annotation safe-to-evict false: the pod must not be moved, so it blocks.
-    lambda pod, _: _block(UnremovableReason.NOT_SAFE_TO_EVICT) if pod.eviction_facts.safe_to_evict == "false" else None,
+    judge_not_safe_to_evict,
     judge_local_storage,
 )
+
+
+def _judge_budget(pod: Pod, facts: RuleFacts) -> Verdict | None:
+    """The last rule: the Eviction API must allow every eviction that the removal needs.
+
+    It applies to every pod that moves, even if an earlier rule allows the move (ADR 30). The API never evicts a pod with
+    several budgets, so waiting does not help (ADR 162). A virtual machine that migrates is not evicted; its budgets count
+    nevertheless, since the machine is disrupted.
+    """
+    disruptions = facts.disruptions
+    if disruptions is None:
+        return None
+    if not _migrates(pod, facts.policy) and disruptions.never_evicted(pod):
+        return _block(UnremovableReason.MULTIPLE_PDBS)
+    return None if disruptions.allows(pod) else _block(UnremovableReason.NOT_ENOUGH_PDB)
 
 
 def _migrates(pod: Pod, policy: DrainPolicy) -> bool:
