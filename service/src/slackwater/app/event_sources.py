@@ -1,5 +1,5 @@
-"""What is told of the event sources: metrics and entries in `/statusz` from the counters of their reflectors, and log lines
-about objects that cannot be read, each once for each problem, so that an object that changes often does not fill the log.
+"""Reports the event sources: metrics and entries in `/statusz` from the counters of their reflectors, and log lines about
+objects that cannot be read. Each problem is logged once, so that an object that changes often does not fill the log.
 
 The metrics count every event, and `/dumpstate` has the nodes that are closed.
 """

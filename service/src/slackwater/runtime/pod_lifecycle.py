@@ -1,9 +1,9 @@
 """Updates the cluster state and the controllers when a pod is bound, changes or ends.
 
 Invariant: a bound pod has a reservation on its node, and no hold; a pod that has ended has no reservation either, and nobody
-keeps anything for it. A table or controller that begins to keep something for a pod has to be told here when the pod is bound
-(`bound`) and when it has ended (`release`); tests/laws/test_what_outlives_its_object.py finds what is forgotten. Deliberately
-absent: pending pods, and our own binds before the watch shows them (`controllers.placement.binding`).
+keeps anything for it. A new table or controller that keeps something for a pod breaks this unless `bound` and `release` call
+it; tests/laws/test_what_outlives_its_object.py finds what is forgotten. Not here: pending pods, and our own binds before the
+watch shows them (`controllers.placement.binding`).
 """
 
 from collections.abc import Iterable

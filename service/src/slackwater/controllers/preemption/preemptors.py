@@ -1,6 +1,6 @@
 """Decides in filter whether a refused pod preempts, and finds the cheapest candidate for it.
 
-    filter refuses everywhere -> may the pod preempt? -> nodes worth a search -> the cheapest candidate -> its preemption begins
+    filter refuses everywhere -> may the pod preempt? -> nodes to search -> the cheapest candidate -> its preemption begins
 
 In: a refused pod and the cluster state. Out: a candidate (a node with its victims), or None. Invariant: no preemption begins
 for a pod that may not preempt, that fits elsewhere, that has a preemption under way (ours, or kube-scheduler's after the

@@ -7,7 +7,7 @@
 As in kube-scheduler's reprieve pass, all potential victims are assumed gone at first. Then each is spared if the preemptor fits
 beside it: first those whose deletion would violate a budget, and the most important first. Pods that are leaving anyway take no
 part in this: their room costs nothing. A pod gives back what is Reserved for it, not its request: a virtual machine that has
-grown gives back all of it. Deliberately absent: which nodes are worth a search.
+grown gives back all of it. Which nodes to search, `Preemptors` decides.
 """
 
 from collections.abc import Collection, Iterable, Sequence

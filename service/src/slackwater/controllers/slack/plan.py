@@ -155,8 +155,8 @@ def plan_slack(
     """Plans slack: which placeholders there are, and on which node each is placed. `before`: the state of the previous loop.
     `slack_inputs`: the input of each rule, by the rule's name. `pod_headroom`: the placeholders that are like a pod.
 
-    Pieces of a former size or number (`steadied`) hold more than was asked for. So that the excess buys no node, they stay only
-    while all of them have room, and while no other placeholder would find room beside the pieces that `cut` returns.
+    Pieces of a former size or number (`steadied`) hold more than was asked for, and that must buy no node. So they
+    stay only while all of them have room, and while no other placeholder would find room beside the pieces that `cut` returns.
 
     Raises `UnreadLabel` if `pod_headroom` has constraints on labels that the snapshot was built without."""
 
@@ -171,9 +171,9 @@ def plan_slack(
     found = planned(before.held)
     former = {name for name, whole in found.cuts.items() if found.held[name].pieces != whole.pieces}
     if former and (homeless := found.homeless):
-        anew = planned({name: pieces for name, pieces in before.held.items() if name not in former})
-        if len(anew.homeless) < len(homeless) or any(each.source in former for each in homeless):
-            found = anew
+        replanned = planned({name: pieces for name, pieces in before.held.items() if name not in former})
+        if len(replanned.homeless) < len(homeless) or any(each.source in former for each in homeless):
+            found = replanned
     kinds = snapshot.number([each.pod for each in found.placeholders])
     for kind, run in runs(kinds, np.argsort(kinds, kind="stable")):
         rows = found.rows[run]
