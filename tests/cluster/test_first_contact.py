@@ -56,9 +56,11 @@ async def test_the_doctor_looks_at_a_cluster_without_the_service(control_plane: 
     )
     assert done.returncode == 0, done.stderr.decode()
     checks = {check["name"]: check for check in json.loads(done.stdout)}
-    # Not "agents": other tests make machines in this cluster meanwhile, and no agent runs.
     seen_well = ("Kubernetes", "clock", "your rights", "API server's flags", "feature gates", "APIs", "other clocks")
     assert {name: checks[name]["state"] for name in seen_well} == dict.fromkeys(seen_well, "ok")
+    # Another test may have installed NeonVM's types in this cluster: then an agent is missed.
+    agents = checks["agents"]
+    assert agents["state"] == "ok" or agents["seen"].startswith("NeonVM is installed, and no Pod"), agents
     assert "authorization-mode [RBAC]" in checks["API server's flags"]["seen"]
     assert "pods/resize: yes, devices (DRA): yes" in checks["optional types"]["seen"]
     assert (checks["installation"]["state"], "not installed" in checks["installation"]["seen"]) == ("warning", True)
