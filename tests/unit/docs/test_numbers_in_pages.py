@@ -85,7 +85,7 @@ def test_three_pages_have_results_and_name_the_commands_that_repeat_them() -> No
     assert found.pop("benchmarks") == "written by `python -m tests.bench --write-docs`"
     assert {name: {*re.findall(r"`make ([a-z-]+)(?: [A-Z]+=1)?`", mark)} & _TARGETS for name, mark in found.items()} == {
         "versions": {"oracle", "cluster", "canary"},
-        "ARCHITECTURE": {"size"},
+        "CONTRIBUTING": {"size"},
     }
 
 
