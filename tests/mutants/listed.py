@@ -65,7 +65,7 @@ MUTANTS: Final = (
     Mutant(
         name="a quarantined node is chosen",
         file="runtime/flows/filter.py",
-        old="            and not len(self._quarantine)\n",
+        old="            and not len(self._state.quarantine)\n",
         new="",
         test="tests/scenarios/test_unreadable_objects.py::test_a_quarantined_node_is_never_the_one_that_filter_names",
     ),
@@ -107,7 +107,7 @@ MUTANTS: Final = (
     Mutant(
         name="the preempt verb keeps a node whose bind was denied",
         file="controllers/preemption/extender_candidates.py",
-        old="        denied = set(self._bind_backoff.nodes_denied(pod.uid, now))\n        kept: Kept = {}",
+        old="        denied = set(self._state.bind_backoff.nodes_denied(pod.uid, now))\n        kept: Kept = {}",
         new="        denied: set[NodeName] = set()\n        kept: Kept = {}",
         test="tests/scenarios/test_the_life_of_a_bind.py::test_the_preempt_verb_drops_a_node_whose_bind_was_denied",
     ),
@@ -142,7 +142,7 @@ MUTANTS: Final = (
     Mutant(
         name="disruption budgets do not count for our own victims",
         file="controllers/preemption/victims.py",
-        old="        if len(self._budgets):",
+        old="        if len(self._state.budgets):",
         new="        if False:",
         test="tests/scenarios/test_the_life_of_a_preemption.py::test_victims_whose_budget_allows_it_go_first",
     ),

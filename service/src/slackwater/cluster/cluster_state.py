@@ -1,6 +1,6 @@
 """The cluster state of the state machine: all its tables, created together.
 
-- `ClusterState`: the tables. Controllers and flows take the tables that they read or write.
+- `ClusterState`: the tables. Controllers and flows get it whole.
 - `AdmittingRows`: which nodes accept pods of an equivalence group.
 
 Invariant: all tables change in place, and only the state machine changes them. This module decides nothing.

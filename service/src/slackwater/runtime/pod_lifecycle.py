@@ -43,28 +43,28 @@ class PodLifecycle:
     """Updates the reservations, holds, counts and subscribers when a pod is bound or ends, and when a node is deleted."""
 
     def __init__(self, cluster_state: ClusterState, subscribers: Subscribers) -> None:
-        self._cluster_state = cluster_state
+        self._state = cluster_state
         self._subscribers = subscribers
 
     def bound(self, pod: Pod, node: NodeName, policy: Policy, now: Instant, *, synced: bool) -> list[Effect]:
         """Makes a reservation for a pod that the watch shows bound to `node`, or updates its reservation there. Ends the pod's
         holds. Returns the effects. `synced`: the initial lists are complete."""
-        reservation = self._cluster_state.reservations.get(pod.uid)
-        if len(self._cluster_state.holds.destinations) and (reservation is None or reservation.state != "seen"):
-            self._cluster_state.holds.destinations.bound(pod, node)
+        reservation = self._state.reservations.get(pod.uid)
+        if len(self._state.holds.destinations) and (reservation is None or reservation.state != "seen"):
+            self._state.holds.destinations.bound(pod, node)
         if reservation is None or reservation.node != node:
             # Pods of the first list were bound before this process started. Later ones were bound by kube-scheduler on our
             # answer (expected), or by another scheduler.
             admitted = self._admit(pod.uid, node)
             expected = reservation is None and not policy.bind and admitted
-            self._cluster_state.event_counts.confirmed += expected
-            self._cluster_state.event_counts.adopted += synced and not expected
+            self._state.event_counts.confirmed += expected
+            self._state.event_counts.adopted += synced and not expected
             self._count(pod, node, policy, admitted=admitted)
         else:
             self.recount(pod, reservation, policy)
             if reservation.state != "seen":
-                self._cluster_state.event_counts.confirmed += 1
-                self._cluster_state.reservations.settle(pod.uid, "seen", None)
+                self._state.event_counts.confirmed += 1
+                self._state.reservations.settle(pod.uid, "seen", None)
         self._subscribers.sample_nominations.ended(pod.uid, node)
         self._subscribers.chosen_nodes.ended(pod.uid, node)
         self._forget(pod.uid)
@@ -77,22 +77,20 @@ class PodLifecycle:
     def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
         """Ends the pod's holds, because it is bound to `node` or has ended (None). Activates pods that were refused because of
         holds, if the pod held room on another node."""
-        unused = self._cluster_state.holds.rows_of(uid) - {self._cluster_state.nodes.row_of.get(node) if node else None}
-        self._cluster_state.holds.drop_all(uid)
-        return self._cluster_state.unschedulable_pods.activate_held() if unused else []
+        unused = self._state.holds.rows_of(uid) - {self._state.nodes.row_of.get(node) if node else None}
+        self._state.holds.drop_all(uid)
+        return self._state.unschedulable_pods.activate_held() if unused else []
 
     def recount(self, pod: Pod, reservation: Reservation, policy: Policy) -> None:
         """Updates the pod's reservation to the resources that the watch shows now."""
-        pod_resources = self._cluster_state.vertical_pods.seen(
-            pod, reservation.pod_resources, scheduler_name=policy.scheduler_name
-        )
+        pod_resources = self._state.vertical_pods.seen(pod, reservation.pod_resources, scheduler_name=policy.scheduler_name)
         if pod_resources != reservation.pod_resources:
-            self._cluster_state.reservations.recount(pod.uid, pod_resources)
+            self._state.reservations.recount(pod.uid, pod_resources)
             self._count_over_total(reservation.node)
 
     def _count(self, pod: Pod, node: NodeName, policy: Policy, *, admitted: bool) -> None:
-        self._cluster_state.reservations.drop(pod.uid)
-        vertical_pods = self._cluster_state.vertical_pods
+        self._state.reservations.drop(pod.uid)
+        vertical_pods = self._state.vertical_pods
         pod_resources = (
             vertical_pods.placed(pod) if admitted else vertical_pods.found(pod, scheduler_name=policy.scheduler_name)
         )
@@ -106,12 +104,12 @@ class PodLifecycle:
             priority=priority,
             vertical=vertical,
         )
-        self._cluster_state.reservations.put(pod.uid, place)
+        self._state.reservations.put(pod.uid, place)
         self._count_over_total(node)
 
     def adopt_growing(self, policy: Policy, now: Instant) -> None:
         """Computes the reservations of all vertical pods from their API objects again, as a starting process does."""
-        cluster_state, migrating = self._cluster_state, self._subscribers.migrating
+        cluster_state, migrating = self._state, self._subscribers.migrating
         found = [
             (pod, pod.node)
             for uid, _ in cluster_state.vertical_pods.items()
@@ -126,7 +124,7 @@ class PodLifecycle:
 
     def node_seen(self, node: Node, policy: Policy, now: Instant) -> list[Effect]:
         """Adds or updates the node as the watch shows it. Activates refused pods if room appeared."""
-        cluster_state = self._cluster_state
+        cluster_state = self._state
         row = cluster_state.nodes.row_of.get(node.name)
         before = None if row is None else cluster_state.nodes.by_row[row]
         room_appeared = cluster_state.nodes.put(node)
@@ -145,7 +143,7 @@ class PodLifecycle:
 
     def node_gone(self, name: NodeName) -> None:
         """Removes the deleted node. Its pods keep their reservations until the watch shows that they have ended."""
-        cluster_state = self._cluster_state
+        cluster_state = self._state
         row = cluster_state.nodes.row_of.get(name)
         self._subscribers.preemptions.node_gone(name)
         cluster_state.event_counts.over_total_on.pop(name, None)
@@ -157,39 +155,35 @@ class PodLifecycle:
 
     def _admit(self, uid: PodUid, node: NodeName) -> bool:
         """Did filter answer that the node is feasible for the pod? If so, kube-scheduler may have bound the pod there."""
-        row = self._cluster_state.nodes.row_of.get(node)
-        return row is not None and row in self._cluster_state.holds.rows_of(uid)
+        row = self._state.nodes.row_of.get(node)
+        return row is not None and row in self._state.holds.rows_of(uid)
 
     def _count_over_total(self, node: NodeName) -> None:
-        row = self._cluster_state.nodes.row_of.get(node)
-        if row is not None and self._cluster_state.ledger.is_over(row):
-            self._cluster_state.event_counts.over_total += 1
-            self._cluster_state.event_counts.over_total_on[node] = (
-                self._cluster_state.event_counts.over_total_on.get(node, 0) + 1
-            )
+        row = self._state.nodes.row_of.get(node)
+        if row is not None and self._state.ledger.is_over(row):
+            self._state.event_counts.over_total += 1
+            self._state.event_counts.over_total_on[node] = self._state.event_counts.over_total_on.get(node, 0) + 1
 
     def release(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Drops everything that is kept for the pod, because the pod has ended. Activates refused pods if room appeared."""
         self._subscribers.sample_nominations.ended(uid, None)
         self._subscribers.chosen_nodes.ended(uid, None)
         self._forget(uid)
-        reservation = self._cluster_state.reservations.drop(uid)
-        opened = self._cluster_state.quarantine.readable(uid)
+        reservation = self._state.reservations.drop(uid)
+        opened = self._state.quarantine.readable(uid)
         effects = self._holds_ended(uid, None)
-        return effects + (
-            self._cluster_state.unschedulable_pods.activate_recent(now) if reservation is not None or opened else []
-        )
+        return effects + (self._state.unschedulable_pods.activate_recent(now) if reservation is not None or opened else [])
 
     def activate_all_of(self, uids: Iterable[PodUid], why: str) -> list[Effect]:
         """Returns the effects that make kube-scheduler try these pods again (`Activate`), but none for pods that have a node by
         now. `why`: the reason, which is written to the pod's annotation."""
-        waiting = ((uid, self._cluster_state.pods.get(uid)) for uid in uids)
+        waiting = ((uid, self._state.pods.get(uid)) for uid in uids)
         return [Activate(uid, pod.key, why) for uid, pod in waiting if pod is not None and pod.node is None]
 
     def _forget(self, uid: PodUid) -> None:
         """Drops everything that was kept for the pod because it was pending."""
-        self._cluster_state.bind_backoff.forget(uid)
-        self._cluster_state.unschedulable_pods.forget(uid)
+        self._state.bind_backoff.forget(uid)
+        self._state.unschedulable_pods.forget(uid)
         self._subscribers.preemptions.accepted.forget(uid)
         self._subscribers.preemptions.preemptor_gone(uid)
         self._subscribers.preemptors.forget(uid)

@@ -24,8 +24,7 @@ class AuditRepair:
         seen: Callable[[Pod, Instant], list[Effect]],
         release: Callable[[PodUid, Instant], list[Effect]],
     ) -> None:
-        self._cluster_state = cluster_state
-        self._quarantine = cluster_state.quarantine
+        self._state = cluster_state
         self._seen = seen
         self._release = release
 
@@ -35,17 +34,17 @@ class AuditRepair:
             case PodAudited(pod):
                 return self._pod_audited(pod, now)
             case NodeDoubted(name, why):  # an impossible state, so no new pod is placed there
-                self._quarantine.put(name, why, now)
+                self._state.quarantine.put(name, why, now)
                 return []
             case NodeAudited(name):
-                effects = [effect for uid in orphans_on(self._cluster_state, name) for effect in self._release(uid, now)]
+                effects = [effect for uid in orphans_on(self._state, name) for effect in self._release(uid, now)]
                 repaired = self._repair_sums(name, now)
-                return effects + (self._cluster_state.unschedulable_pods.activate_recent(now) if repaired else [])
+                return effects + (self._state.unschedulable_pods.activate_recent(now) if repaired else [])
             case ObjectUnreadable():
                 return self._unreadable(event, now)
 
     def _pod_audited(self, pod: Pod, now: Instant) -> list[Effect]:
-        cluster_state = self._cluster_state
+        cluster_state = self._state
         known, reservation = cluster_state.pods.get(pod.uid), cluster_state.reservations.get(pod.uid)
         if cluster_state.pods.is_gone(pod.uid) or (known is not None and known.resource_version > pod.resource_version):
             return []
@@ -60,17 +59,17 @@ class AuditRepair:
         quarantine if the object counts nowhere any more. If the cluster state has it as a pod, an Event on the pod says so
         once."""
         uid = PodUid(event.uid)
-        reservation, pod = self._cluster_state.reservations.get(uid), self._cluster_state.pods.get(uid)
+        reservation, pod = self._state.reservations.get(uid), self._state.pods.get(uid)
         if event.node is None and (reservation is None or reservation.state == "seen"):  # else its bind is in progress
             if pod is not None and pod.node is None:  # pending
                 return []
             if pod is not None:  # no pod loses its node, so it has ended
-                self._cluster_state.pods.drop(uid, pod.key, now)
+                self._state.pods.drop(uid, pod.key, now)
             return self._release(uid, now)
         node = event.node if reservation is None else reservation.node
         assert node is not None
-        first = not self._quarantine.has_object(event.uid)
-        self._quarantine.close_for(event.uid, node, f"{event.name} cannot be read: {event.why}", now)
+        first = not self._state.quarantine.has_object(event.uid)
+        self._state.quarantine.close_for(event.uid, node, f"{event.name} cannot be read: {event.why}", now)
         if pod is None or not first:
             return []
         return [Announce(pod.uid, pod.key, "Warning", "Unreadable", f"Node {node} takes no pods meanwhile: {event.why}")]
@@ -78,7 +77,7 @@ class AuditRepair:
     def _repair_sums(self, name: NodeName, now: Instant) -> bool:
         """Repairs the node's sums, and ends its quarantine. True if room may have appeared. False if the node is gone, or if a
         sum is still wrong: the node is then quarantined."""
-        cluster_state = self._cluster_state
+        cluster_state = self._state
         row = cluster_state.nodes.row_of.get(name)
         if row is None:
             return False
@@ -99,8 +98,8 @@ class AuditRepair:
             *(found for found in wrong_held(cluster_state) if found.object == f"node {name}"),
         ]
         if still:
-            self._quarantine.put(name, "; ".join(map(str, still)), now)
+            self._state.quarantine.put(name, "; ".join(map(str, still)), now)
             return False
-        self._quarantine.lift(name)
+        self._state.quarantine.lift(name)
         cluster_state.nodes.room_appeared(row)
         return True

@@ -154,13 +154,7 @@ class MigrationChoice:
     caller. `routes` returns the nodes of each running migration."""
 
     def __init__(self, cluster_state: ClusterState, *, busy: Collection[PodKey], routes: Callable[[], Sequence[Route]]) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._vertical_pods = cluster_state.vertical_pods
-        self._admitting = cluster_state.admitting
-        self._event_counts = cluster_state.event_counts
+        self._state = cluster_state
         self._busy = busy
         self._routes = routes
         self.backoffs: dict[PodKey, MigrationBackoff] = {}
@@ -174,16 +168,16 @@ class MigrationChoice:
     def decide(self, pod: Pod, vertical_pod: VerticalPodState, policy: Policy, now: Instant) -> NodeName | None:
         """Decides, at an agent's request, whether the agent's machine migrates now. Returns the target node; None if the
         machine stays. The decision uses the load of the agent's previous request."""
-        reservation, vertical = self._reservations.get(pod.uid), pod.vertical
+        reservation, vertical = self._state.reservations.get(pod.uid), pod.vertical
         if reservation is None or vertical is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
         forced = vertical.always_migrate and vertical_pod.load is not None
-        row = self._nodes.row_of.get(reservation.node)
+        row = self._state.nodes.row_of.get(reservation.node)
         if row is None or not (
             forced
             or (
                 self._is_head(pod.uid, reservation.node, now)
-                and too_much_pressure(self._ledger.numbers(row), weight_ppm=policy.migration.capacity_pressure_weight)
+                and too_much_pressure(self._state.ledger.numbers(row), weight_ppm=policy.migration.capacity_pressure_weight)
             )
         ):
             return None
@@ -195,7 +189,7 @@ class MigrationChoice:
         need = reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer)
         target_node = self._target_node(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
         if target_node is None:
-            self._event_counts.migrations_without_target_node += 1
+            self._state.event_counts.migrations_without_target_node += 1
             self.back_off(machine_key(pod), now)
         return target_node
 
@@ -205,8 +199,8 @@ class MigrationChoice:
         Prefers nodes that stay below their watermark. If there is none, takes any node where the machine fits, because the
         drain has to go on whatever the pressure elsewhere.
         """
-        reservation = self._reservations.get(pod.uid)
-        row = None if reservation is None else self._nodes.row_of.get(reservation.node)
+        reservation = self._state.reservations.get(pod.uid)
+        row = None if reservation is None else self._state.nodes.row_of.get(reservation.node)
         if reservation is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
         routes = self._routes()
@@ -219,7 +213,7 @@ class MigrationChoice:
         target_node = self._target_node(pod, need, row, full, above_watermark=False)
         target_node = target_node or self._target_node(pod, need, row, full, above_watermark=True)
         if target_node is None:
-            self._event_counts.migrations_without_target_node += 1
+            self._state.event_counts.migrations_without_target_node += 1
             self.back_off(machine_key(pod), now)
         return target_node
 
@@ -236,7 +230,7 @@ class MigrationChoice:
         for other in self.queue.on_node(node):
             if other == uid:
                 return True
-            pod, vertical_pod = self._pods.get(other), self._vertical_pods.get(other)
+            pod, vertical_pod = self._state.pods.get(other), self._state.vertical_pods.get(other)
             silent = vertical_pod is None or vertical_pod.heard_at is None or vertical_pod.heard_at + _SILENT_SECONDS < now
             if pod is not None and not silent and self._may_leave(pod, now):
                 return False
@@ -245,16 +239,16 @@ class MigrationChoice:
     def _target_node(
         self, pod: Pod, need: Amounts, source: Row, full: Collection[NodeName], *, above_watermark: bool
     ) -> NodeName | None:
-        rows: Rows = np.flatnonzero(self._admitting.of(pod.kind))
-        left_out = [source, *(self._nodes.row_of[name] for name in full if name in self._nodes.row_of)]
+        rows: Rows = np.flatnonzero(self._state.admitting.of(pod.kind))
+        left_out = [source, *(self._state.nodes.row_of[name] for name in full if name in self._state.nodes.row_of)]
         open_rows: Rows = rows[~np.isin(rows, left_out)]
-        avoided = [self._nodes.row_of.get(name, NO_ROW) for name in self._avoided.get(machine_key(pod), ())]
+        avoided = [self._state.nodes.row_of.get(name, NO_ROW) for name in self._avoided.get(machine_key(pod), ())]
         row = choose_target_node(
-            need, self._ledger.columns, open_rows[~np.isin(open_rows, avoided)], above_watermark=above_watermark
+            need, self._state.ledger.columns, open_rows[~np.isin(open_rows, avoided)], above_watermark=above_watermark
         )
         if row is None and avoided:
-            row = choose_target_node(need, self._ledger.columns, open_rows, above_watermark=above_watermark)
-        node = None if row is None else self._nodes.by_row[row]
+            row = choose_target_node(need, self._state.ledger.columns, open_rows, above_watermark=above_watermark)
+        node = None if row is None else self._state.nodes.by_row[row]
         return None if node is None else node.name
 
     def back_off(self, machine: PodKey, now: Instant) -> None:

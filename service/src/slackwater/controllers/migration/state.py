@@ -50,12 +50,7 @@ class Migrating:
     """All migrations under way, by the key of their VirtualMachineMigration."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._holds = cluster_state.holds
-        self._vertical_pods = cluster_state.vertical_pods
-        self._event_counts = cluster_state.event_counts
+        self._state = cluster_state
         self.migrations: dict[PodKey, Migration] = {}
         self._by_machine: dict[PodKey, PodKey] = {}
         self._by_source: dict[PodUid, PodKey] = {}
@@ -81,12 +76,12 @@ class Migrating:
     def start(self, pod: Pod, target_node: NodeName) -> list[Effect]:
         """Begins a migration: accounts for the pressure, and holds room on the target node. Returns the effect that creates the
         object."""
-        reservation = self._reservations.get(pod.uid)
+        reservation = self._state.reservations.get(pod.uid)
         assert reservation is not None
         assert pod.vertical is not None
         assert pod.vertical.machine is not None
         pod_resources = migration_started(reservation.pod_resources)
-        self._reservations.recount(pod.uid, pod_resources)
+        self._state.reservations.recount(pod.uid, pod_resources)
         name = f"schedplugin-{pod.key.name}"  # Neon's name, with a number if there is an object of this name
         keys = (PodKey(pod.key.namespace, name if number == 1 else f"{name}-{number}") for number in count(1))
         migration = Migration(
@@ -100,7 +95,7 @@ class Migrating:
         )
         self._enter(migration)
         self.choice.queue.drop(pod.uid)
-        self._event_counts.migrations_decided += 1
+        self._state.event_counts.migrations_decided += 1
         return [
             CreateMigration(
                 uid=pod.uid, key=pod.key, name=migration.key.name, machine=pod.vertical.machine, target_node=target_node
@@ -115,22 +110,23 @@ class Migrating:
     def _expect(self, migration: Migration) -> None:
         """Counts the target pod for all that the source pod has reserved, because the source may still grow to it. This ends
         with the first request of the target pod's agent."""
-        source = None if migration.pod is None else self._reservations.get(migration.pod)
-        self._vertical_pods.arriving[migration.key] = migration.amounts if source is None else source.pod_resources.reserved
-        for uid in self._vertical_pods.of_machine(migration.machine):
-            reservation, pod, vertical_pod = self._reservations.get(uid), self._pods.get(uid), self._vertical_pods.get(uid)
+        reservations, pods, vertical_pods = self._state.reservations, self._state.pods, self._state.vertical_pods
+        source = None if migration.pod is None else reservations.get(migration.pod)
+        vertical_pods.arriving[migration.key] = migration.amounts if source is None else source.pod_resources.reserved
+        for uid in vertical_pods.of_machine(migration.machine):
+            reservation, pod, vertical_pod = reservations.get(uid), pods.get(uid), vertical_pods.get(uid)
             if reservation is not None and pod is not None and vertical_pod is not None and vertical_pod.heard_at is None:
                 ref = vertical_pod.vertical.migration
                 if ref is not None and ref.role == "target" and ref.name == migration.key.name:
-                    self._reservations.recount(uid, self._vertical_pods.expecting(reservation.pod_resources, pod))
+                    reservations.recount(uid, vertical_pods.expecting(reservation.pod_resources, pod))
 
     def leaving_pod_changed(self, uid: PodUid) -> None:
         """Updates a leaving pod whose resources changed: `accounted_for` stays Reserved + CapacityPressure, without Buffer."""
-        reservation = self._reservations.get(uid)
+        reservation = self._state.reservations.get(uid)
         if reservation is not None and uid in self._by_source:
             pod_resources = reservation.pod_resources
             counted = pod_resources.reserved.minus(pod_resources.buffer).plus(pod_resources.capacity_pressure)
-            self._reservations.recount(uid, replace(pod_resources, accounted_for=counted))
+            self._state.reservations.recount(uid, replace(pod_resources, accounted_for=counted))
             self._expect(self.migrations[self._by_source[uid]])
 
     # --- events -----------------------------------------------------------------------------------------------------------
@@ -140,12 +136,12 @@ class Migrating:
         migration = self.migrations.get(self._by_source.get(pod, _NO_KEY))
         if migration is not None and not migration.created:
             migration.created = True
-            self._event_counts.migrations_created += 1
+            self._state.event_counts.migrations_created += 1
 
     def not_started(self, pod: PodUid, now: Instant) -> None:
         """Undoes the decision to migrate this source pod, because the object could not be created. The machine backs off."""
         migration = self.migrations.get(self._by_source.get(pod, _NO_KEY))
-        self._event_counts.migration_create_fails += 1
+        self._state.event_counts.migration_create_fails += 1
         if migration is not None and migration.key not in self.objects:
             self.choice.back_off(migration.machine, now)
             self._leave(migration)
@@ -175,7 +171,7 @@ class Migrating:
         succeeded = vmm.phase == "Succeeded"
         if migration is not None:
             self._leave(migration, relieving=succeeded)
-        elif succeeded and (source := self._pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))) is not None:
+        elif succeeded and (source := self._state.pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))) is not None:
             self._keep_pressure_accounted(source)
         machine = PodKey(vmm.key.namespace, vmm.machine)
         if known is None or not known.finished:
@@ -191,7 +187,7 @@ class Migrating:
     def _adopt(self, vmm: VirtualMachineMigration) -> Migration:
         """Begins to track a migration that we did not decide, or that began before this process did."""
         pod = self._source_of(vmm)
-        reservation = None if pod is None else self._reservations.get(pod.uid)
+        reservation = None if pod is None else self._state.reservations.get(pod.uid)
         migration = Migration(
             key=vmm.key,
             machine=PodKey(vmm.key.namespace, vmm.machine),
@@ -203,7 +199,7 @@ class Migrating:
             uid=vmm.uid,
         )
         if pod is not None and reservation is not None:
-            self._reservations.recount(pod.uid, migration_found(reservation.pod_resources))
+            self._state.reservations.recount(pod.uid, migration_found(reservation.pod_resources))
             self.choice.queue.drop(pod.uid)
             migration.pod, migration.source, migration.amounts = (
                 pod.uid,
@@ -216,9 +212,9 @@ class Migrating:
     def _source_of(self, vmm: VirtualMachineMigration) -> Pod | None:
         """The source pod that the object names. Before it names one: the machine's pod that names no migration, or this one."""
         if vmm.source_pod:
-            return self._pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))
-        for uid in self._vertical_pods.of_machine(PodKey(vmm.key.namespace, vmm.machine)):
-            vertical_pod, pod = self._vertical_pods.get(uid), self._pods.get(uid)
+            return self._state.pods.by_key(PodKey(vmm.key.namespace, vmm.source_pod))
+        for uid in self._state.vertical_pods.of_machine(PodKey(vmm.key.namespace, vmm.machine)):
+            vertical_pod, pod = self._state.vertical_pods.get(uid), self._state.pods.get(uid)
             ref = None if vertical_pod is None else vertical_pod.vertical.migration
             if pod is not None and (ref is None or (ref.role == "source" and ref.name == vmm.key.name)):
                 return pod
@@ -232,20 +228,20 @@ class Migrating:
         migration = self.migrations.get(key)
         if migration is not None:
             self._leave(migration)
-        self._vertical_pods.arriving.pop(key, None)
+        self._state.vertical_pods.arriving.pop(key, None)
 
     def _keep_pressure_accounted(self, source: Pod) -> None:
         """Keeps a source pod's pressure accounted for after its machine has arrived, so that no other machine leaves."""
-        reservation = self._reservations.get(source.uid)
+        reservation = self._state.reservations.get(source.uid)
         if reservation is not None and reservation.pod_resources.accounted_for == NOTHING:
-            self._reservations.recount(source.uid, migration_found(reservation.pod_resources))
+            self._state.reservations.recount(source.uid, migration_found(reservation.pod_resources))
 
     def _leave(self, migration: Migration, *, relieving: bool = False) -> None:
         """Ends the migration and drops its hold. `relieving`: its source pod is about to go, and stays accounted for."""
         del self.migrations[migration.key]
         if migration.key not in self.objects:
-            self._vertical_pods.arriving.pop(migration.key, None)
-        self._holds.drop(_hold_key(migration.key))
+            self._state.vertical_pods.arriving.pop(migration.key, None)
+        self._state.holds.drop(_hold_key(migration.key))
         # Another migration of the same machine may exist, created by somebody else; that one goes on.
         other = next((other for other in self.migrations.values() if other.machine == migration.machine), None)
         if other is not None:
@@ -256,14 +252,14 @@ class Migrating:
             self._by_source[other.pod] = other.key
         elif migration.pod is not None:
             self._by_source.pop(migration.pod, None)
-            reservation = self._reservations.get(migration.pod)
+            reservation = self._state.reservations.get(migration.pod)
             if reservation is not None and not relieving:
-                self._reservations.recount(migration.pod, migration_ended(reservation.pod_resources))
+                self._state.reservations.recount(migration.pod, migration_ended(reservation.pod_resources))
 
     def deletion_ended(self, key: PodKey, *, deleted: bool, now: Instant) -> None:
         vmm = self.objects.get(key)
         phase = vmm.phase if vmm is not None and vmm.finished else ""
-        counts = self._event_counts.migrations_deleted if deleted else self._event_counts.migration_delete_fails
+        counts = self._state.event_counts.migrations_deleted if deleted else self._state.event_counts.migration_delete_fails
         counts[phase] += 1
         if key in self.cleanup:
             self.cleanup[key] = Instant(now + _CLEANUP_SECONDS)
@@ -282,15 +278,15 @@ class Migrating:
             self._keep_pressure_accounted(pod)
         elif ref is None and pod.uid not in self._by_source:
             # The pod belongs to no migration, so its pressure stays on the node.
-            reservation = self._reservations.get(pod.uid)
+            reservation = self._state.reservations.get(pod.uid)
             if reservation is not None and reservation.pod_resources.accounted_for != NOTHING:
-                self._reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
+                self._state.reservations.recount(pod.uid, migration_ended(reservation.pod_resources))
         if migration is not None and self._is_target(pod, vmm):
             if migration.target != pod.uid:
                 migration.target, migration.target_since = pod.uid, now
-            if pod.uid in self._reservations:
+            if pod.uid in self._state.reservations:
                 migration.landed = True
-                self._holds.drop(_hold_key(migration.key))
+                self._state.holds.drop(_hold_key(migration.key))
         elif migration is not None and migration.pod is None and pod.node is not None and not self._is_target(pod, vmm):
             self._source_found(pod, migration)
         if pod.uid in self.choice.queue and not (pod.migratable and ref is None):
@@ -304,10 +300,10 @@ class Migrating:
         return pod.vertical is not None and pod.vertical.is_target
 
     def _source_found(self, pod: Pod, migration: Migration) -> None:
-        reservation = self._reservations.get(pod.uid)
+        reservation = self._state.reservations.get(pod.uid)
         if reservation is None:
             return
-        self._reservations.recount(pod.uid, migration_found(reservation.pod_resources))
+        self._state.reservations.recount(pod.uid, migration_found(reservation.pod_resources))
         migration.pod, migration.source, migration.amounts = pod.uid, reservation.node, _in_use(pod, reservation.pod_resources)
         self._enter(migration)
 
@@ -335,16 +331,16 @@ class Migrating:
 
     def drop_target_hold(self, migration: Migration) -> Row | None:
         """Drops the hold on the target node while filter judges the target pod. Returns the node's row; None if it is gone."""
-        self._holds.drop(_hold_key(migration.key))
-        return None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
+        self._state.holds.drop(_hold_key(migration.key))
+        return None if migration.target_node is None else self._state.nodes.row_of.get(migration.target_node)
 
     def restore_target_hold(self, migration: Migration) -> None:
         """Holds room on the target node, unless the target pod has a hold of its own or is placed."""
-        row = None if migration.target_node is None else self._nodes.row_of.get(migration.target_node)
-        if row is None or migration.landed or migration.target in self._reservations:
+        row = None if migration.target_node is None else self._state.nodes.row_of.get(migration.target_node)
+        if row is None or migration.landed or migration.target in self._state.reservations:
             return
-        if migration.target is None or HoldKey(migration.target) not in self._holds:
-            self._holds.put(_hold_key(migration.key), Hold(key=migration.key, row=row, amounts=migration.amounts))
+        if migration.target is None or HoldKey(migration.target) not in self._state.holds:
+            self._state.holds.put(_hold_key(migration.key), Hold(key=migration.key, row=row, amounts=migration.amounts))
 
     def reset(self) -> None:
         """Ends every migration, and drops what is held and accounted for. Keeps `objects`, for `found_again`."""
@@ -361,7 +357,7 @@ class Migrating:
     def put_migration(self, migration: Migration) -> None:
         """Adds a migration without a hold; in a dump the hold is an entry of its own."""
         self.migrations[migration.key] = migration
-        self._vertical_pods.arriving[migration.key] = migration.amounts
+        self._state.vertical_pods.arriving[migration.key] = migration.amounts
         self._by_machine[migration.machine] = migration.key
         if migration.pod is not None:
             self._by_source[migration.pod] = migration.key
@@ -376,8 +372,8 @@ class Migrating:
         for migration in self.migrations.values():
             late = migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now
             if late:
-                self._holds.drop(_hold_key(migration.key))
-            elif self._holds.get(_hold_key(migration.key)) is None:
+                self._state.holds.drop(_hold_key(migration.key))
+            elif self._state.holds.get(_hold_key(migration.key)) is None:
                 self.restore_target_hold(migration)
         self.choice.expire(now)
         effects: list[Effect] = []

@@ -52,13 +52,7 @@ class PermitLimits:
     """
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._vertical_pods = cluster_state.vertical_pods
-        self._annotations = cluster_state.annotations
-        self._event_counts = cluster_state.event_counts
+        self._state = cluster_state
         self.persisted_permits = PersistedPermits(cluster_state, policy=policy)
         self._policy = policy
         self._due: list[tuple[Instant, PodUid]] = []
@@ -75,13 +69,14 @@ class PermitLimits:
     def ensure(self, uid: PodUid, now: Instant, *, held: Amounts | None = None) -> list[Effect]:
         """Persists what a change of the pod's resources needs: returns the writes that must go out now, and schedules those
         that may wait. `held`: what the pod's agent, which asks, has already; None if no agent asks."""
-        vertical_pod, reservation, pod = self._vertical_pods.get(uid), self._reservations.get(uid), self._pods.known(uid)
+        state = self._state
+        vertical_pod, reservation, pod = state.vertical_pods.get(uid), state.reservations.get(uid), state.pods.known(uid)
         if vertical_pod is None or reservation is None or pod is None:
             return []
         self._note(uid, vertical_pod, now)
         vertical_pod.lagging = self._is_lagging(uid, reservation)
         safe = self.persisted_permits.safe(uid, late=held is not None).at_least(held or NOTHING)
-        if not vertical_pod.exact or not self._vertical_pods.may_write(pod) or reservation.pod_resources.reserved.within(safe):
+        if not vertical_pod.exact or not state.vertical_pods.may_write(pod) or reservation.pod_resources.reserved.within(safe):
             return []
         if not vertical_pod.urgent:
             vertical_pod.urgent, vertical_pod.attempts = True, 0
@@ -96,7 +91,7 @@ class PermitLimits:
 
     def _raises(self, uid: PodUid, reservation: Reservation) -> bool:
         """Is the pod's present permit more than a restart would certainly count?"""
-        pod = self._pods.known(uid)
+        pod = self._state.pods.known(uid)
         if pod is None or pod.vertical is None:
             return False
         restored = self.persisted_permits.restored(pod)
@@ -105,11 +100,11 @@ class PermitLimits:
     def _note(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> None:
         """Schedules a lazy write if the pod's annotation needs one."""
         self.persisted_permits.mark(uid)
-        reservation, pod = self._reservations.get(uid), self._pods.known(uid)
+        reservation, pod = self._state.reservations.get(uid), self._state.pods.known(uid)
         if reservation is None or pod is None or not _is_kept(vertical_pod) or reservation.pod_resources.buffer != NOTHING:
             vertical_pod.settle_at = None
             return
-        own, permit = self._vertical_pods.own(pod), reservation.pod_resources.reserved
+        own, permit = self._state.vertical_pods.own(pod), reservation.pod_resources.reserved
         stale = own is not None and not own.permit.within(permit)
         if own is not None and own.permit == own.permit_limit == permit:
             vertical_pod.settle_at = None
@@ -127,7 +122,7 @@ class PermitLimits:
     # --- growth -----------------------------------------------------------------------------------------------------------
 
     def _write_ahead(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> list[Effect]:
-        reservation = self._reservations.get(uid)
+        reservation = self._state.reservations.get(uid)
         if reservation is None or vertical_pod.writing is not None:
             return []  # the end of that write starts the next one
         if others := self.persisted_permits.blocking_pods(reservation.node, beside=uid):
@@ -149,7 +144,7 @@ class PermitLimits:
 
     def _lower_at_once(self, uids: Iterable[PodUid], now: Instant) -> None:
         for uid in uids:
-            vertical_pod = self._vertical_pods.get(uid)
+            vertical_pod = self._state.vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.writing is None and vertical_pod.written_at <= now:
                 self._settle(uid, vertical_pod, _AT_ONCE)
 
@@ -159,17 +154,17 @@ class PermitLimits:
         """Persists what the pod gave back, and none of its growth, so this write need not wait for other pods. If the pod gave
         nothing back, the annotation gets the same amounts with a new number: then no earlier write that is still on its way can
         change it any more."""
-        vertical_pod = self._vertical_pods.get(uid)
+        vertical_pod = self._state.vertical_pods.get(uid)
         if (
             vertical_pod is None or vertical_pod.writing is not None or vertical_pod.written_at > now
         ):  # usually because it is being lowered already
             return []
-        reservation, pod = self._reservations.get(uid), self._pods.known(uid)
+        reservation, pod = self._state.reservations.get(uid), self._state.pods.known(uid)
         if reservation is None or pod is None:
             return []
         restored, own, has = (
             self.persisted_permits.restored(pod),
-            self._vertical_pods.own(pod),
+            self._state.vertical_pods.own(pod),
             reservation.pod_resources.reserved,
         )
         permit = restored.reserved.minus(restored.buffer).at_most(has)
@@ -179,7 +174,7 @@ class PermitLimits:
     def _write_lazily(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Persists the pod's present permit. If persisted permits of other pods block that, persists only what the pod and
         these pods gave back, and tries again later."""
-        vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
+        vertical_pod, reservation = self._state.vertical_pods.get(uid), self._state.reservations.get(uid)
         if vertical_pod is None or reservation is None:
             return []
         if not _is_kept(vertical_pod) or reservation.pod_resources.buffer != NOTHING:
@@ -193,19 +188,20 @@ class PermitLimits:
         return [effect for other in [uid, *others] for effect in self._lower(other, now)]
 
     def _write(self, uid: PodUid, *, permit: Amounts, permit_limit: Amounts, now: Instant) -> list[Effect]:
-        vertical_pod, pod = self._vertical_pods.get(uid), self._pods.known(uid)
-        if vertical_pod is None or pod is None or vertical_pod.writing is not None or not self._vertical_pods.may_write(pod):
+        state = self._state
+        vertical_pod, pod = state.vertical_pods.get(uid), state.pods.known(uid)
+        if vertical_pod is None or pod is None or vertical_pod.writing is not None or not state.vertical_pods.may_write(pod):
             return []
-        place = self._annotations.place_of(pod)
+        place = state.annotations.place_of(pod)
         before = read_written(place.text)
         number = 1 if before is None else before.number + 1
         written = PersistedPermit(
-            permit=permit, permit_limit=permit_limit, pod=uid, number=number, epoch=self._vertical_pods.epoch
+            permit=permit, permit_limit=permit_limit, pod=uid, number=number, epoch=self._state.vertical_pods.epoch
         )
         if before is not None and not before.permit_limit.within(permit_limit):
             vertical_pod.lowered_from = before.permit_limit
         vertical_pod.writing, vertical_pod.settle_at, vertical_pod.written_at = written, None, now
-        self._event_counts.permit_writes += 1
+        self._state.event_counts.permit_writes += 1
         self.persisted_permits.mark(uid)
         return [WritePermit(uid=place.uid, key=place.key, on=place.on, pod=uid, before=place.text, text=written.text())]
 
@@ -213,31 +209,31 @@ class PermitLimits:
         """The permit limit to persist: a few steps above the permit, within Max and within the free room."""
         permit, row, unit = (
             reservation.pod_resources.reserved,
-            self._nodes.row_of.get(reservation.node),
+            self._state.nodes.row_of.get(reservation.node),
             self._policy.vertical.compute_unit,
         )
-        free = NOTHING if row is None else self._ledger.room(row)[0]
+        free = NOTHING if row is None else self._state.ledger.room(row)[0]
         step = amounts_of([min(room // u, _STEP_UNITS) * u for room, u in zip(free, unit, strict=True)])
         return permit.plus(step).at_most(reservation.pod_resources.max).at_least(permit)
 
     def written(self, event: PermitWritten, now: Instant) -> list[Effect]:
         """Handles the end of a write: the API server's answer shows the annotation's present text. Returns the next effects."""
-        vertical_pod, pod = self._vertical_pods.get(event.pod), self._pods.known(event.pod)
+        vertical_pod, pod = self._state.vertical_pods.get(event.pod), self._state.pods.known(event.pod)
         if pod is not None and pod.vertical is not None:
-            self._annotations.note(pod, event.text, event.version, counted=vertical_pod is not None)
+            self._state.annotations.note(pod, event.text, event.version, counted=vertical_pod is not None)
         if vertical_pod is None:
             return []
         meant, vertical_pod.writing, vertical_pod.unconfirmed = vertical_pod.writing, None, ()
         self._fence(event.pod, vertical_pod)
         if meant is None or event.text != meant.text():
-            self._event_counts.permit_write_failures += 1
+            self._state.event_counts.permit_write_failures += 1
         return self._after_write(event.pod, vertical_pod, now)
 
     def not_written(self, event: PermitNotWritten, now: Instant) -> list[Effect]:
         """Handles a write that failed, or whose outcome is unknown. A waiting agent gets what is safe without the write; the
         agent's next request tries the write again."""
-        self._event_counts.permit_write_failures += 1
-        vertical_pod = self._vertical_pods.get(event.pod)
+        self._state.event_counts.permit_write_failures += 1
+        vertical_pod = self._state.vertical_pods.get(event.pod)
         if vertical_pod is None:
             return []
         if vertical_pod.writing is not None:
@@ -249,13 +245,13 @@ class PermitLimits:
     def _fence(self, uid: PodUid, vertical_pod: VerticalPodState) -> None:
         """Marks all pods of the machine as fenced: earlier writes expect an older text of the annotation, so the API server
         will refuse them."""
-        for other in [uid] if vertical_pod.machine is None else self._vertical_pods.of_machine(vertical_pod.machine):
-            if (found := self._vertical_pods.get(other)) is not None:
+        for other in [uid] if vertical_pod.machine is None else self._state.vertical_pods.of_machine(vertical_pod.machine):
+            if (found := self._state.vertical_pods.get(other)) is not None:
                 found.fenced = True
                 self.persisted_permits.mark(other)
 
     def _after_write(self, uid: PodUid, vertical_pod: VerticalPodState, now: Instant) -> list[Effect]:
-        reservation = self._reservations.get(uid)
+        reservation = self._state.reservations.get(uid)
         effects: list[Effect] = []
         if reservation is not None and vertical_pod.urgent:
             vertical_pod.lagging = self._is_lagging(uid, reservation)
@@ -280,7 +276,7 @@ class PermitLimits:
         waited = self._blocked.pop(node, {})
         still = self._blocked.setdefault(node, {}) if waited else {}
         for uid in waited:
-            vertical_pod = self._vertical_pods.get(uid)
+            vertical_pod = self._state.vertical_pods.get(uid)
             if vertical_pod is None or not vertical_pod.urgent:
                 continue
             if len(still) > 1 and self.persisted_permits.is_blocked(node, beside=uid):
@@ -297,7 +293,7 @@ class PermitLimits:
         self._released.clear()
         while self._due and self._due[0][0] <= (now if len(effects) < _MAX_PER_TICK else _AT_ONCE):
             at, uid = heapq.heappop(self._due)
-            vertical_pod = self._vertical_pods.get(uid)
+            vertical_pod = self._state.vertical_pods.get(uid)
             if vertical_pod is not None and vertical_pod.settle_at == at:
                 effects += self._write_lazily(uid, now)
         return effects
@@ -321,14 +317,14 @@ class PermitLimits:
 
     def rebuild(self) -> None:
         """Builds the queue of due writes and the over-reservations again, after a dump restored the vertical pods' states."""
-        for uid, vertical_pod in self._vertical_pods.items():
+        for uid, vertical_pod in self._state.vertical_pods.items():
             if vertical_pod.settle_at is not None:
                 heapq.heappush(self._due, (vertical_pod.settle_at, uid))
             self.persisted_permits.mark(uid)
 
     def writing(self) -> int:
         """The number of writes under way."""
-        return sum(vertical_pod.writing is not None for _, vertical_pod in self._vertical_pods.items())
+        return sum(vertical_pod.writing is not None for _, vertical_pod in self._state.vertical_pods.items())
 
 
 def _oscillations(vertical_pod: VerticalPodState, permit: Amounts, now: Instant) -> int:

@@ -36,11 +36,7 @@ class PersistedPermits:
     """
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._vertical_pods = cluster_state.vertical_pods
+        self._state = cluster_state
         self.policy = policy
         #: The over-reservations that are not zero: by how much more a restart may count for a pod than the pod counts for now;
         #: and their sums by node. There are many only after a start.
@@ -55,7 +51,7 @@ class PersistedPermits:
 
     def restored(self, pod: Pod) -> PodResources:
         """What a restart would count for a vertical pod, by the annotation that the watch has shown."""
-        return self._vertical_pods.after_restart(pod, scheduler_name=self.policy.scheduler_name)
+        return self._state.vertical_pods.after_restart(pod, scheduler_name=self.policy.scheduler_name)
 
     def safe(self, uid: PodUid, *, late: bool = True) -> Amounts:
         """The most that an agent may be answered without a write, unless it has more already: what any restart would reserve.
@@ -64,11 +60,11 @@ class PersistedPermits:
         into account that a former process may have sent a lower permit limit; then nothing is safe until no write of that
         process can have an effect any more.
         """
-        pod = self._pods.known(uid)
+        pod = self._state.pods.known(uid)
         if pod is None or pod.vertical is None:
             return NOTHING
-        vertical_pod = self._vertical_pods.get(uid)
-        if late and vertical_pod is not None and not vertical_pod.fenced and self._vertical_pods.may_write(pod):
+        vertical_pod = self._state.vertical_pods.get(uid)
+        if late and vertical_pod is not None and not vertical_pod.fenced and self._state.vertical_pods.may_write(pod):
             return NOTHING
         lagging = vertical_pod is not None and vertical_pod.lagging
         safe = self._known(pod, lagging=lagging)
@@ -77,7 +73,7 @@ class PersistedPermits:
         return safe if pod.vertical.resizing is None else safe.at_least(pod.vertical.using)
 
     def _known(self, pod: Pod, *, lagging: bool) -> Amounts:
-        own, restored = self._vertical_pods.own(pod), self.restored(pod)
+        own, restored = self._state.vertical_pods.own(pod), self.restored(pod)
         if lagging:
             return restored.reserved.minus(restored.buffer)
         return restored.reserved if own is None else own.permit_limit
@@ -85,7 +81,8 @@ class PersistedPermits:
     def over_reservation_of(self, uid: PodUid) -> Amounts:
         """The pod's over-reservation: by how much what a restart may count for the pod, without Buffer, exceeds what the pod
         counts for now."""
-        reservation, pod, vertical_pod = self._reservations.get(uid), self._pods.known(uid), self._vertical_pods.get(uid)
+        state = self._state
+        reservation, pod, vertical_pod = state.reservations.get(uid), state.pods.known(uid), state.vertical_pods.get(uid)
         if reservation is None or pod is None or pod.vertical is None or vertical_pod is None:
             return NOTHING
         restored = self.restored(pod)
@@ -96,7 +93,7 @@ class PersistedPermits:
 
     def mark(self, uid: PodUid) -> None:
         """Notes that the pod's resources or annotation have changed."""
-        reservation = self._reservations.get(uid)
+        reservation = self._state.reservations.get(uid)
         if reservation is not None:
             self._stale.setdefault(reservation.node, {})[uid] = None
 
@@ -143,11 +140,11 @@ class PersistedPermits:
     def _short(self, node: NodeName, beside: PodUid | None) -> list[int]:
         """The indices of the resources of which Reserved and the over-reservations of all pods but `beside` exceed Total."""
         self._bring_up_to_date(node)
-        sums, row = self._sums.get(node), self._nodes.row_of.get(node)
+        sums, row = self._sums.get(node), self._state.nodes.row_of.get(node)
         if sums is None or row is None:
             return []
         own = NOTHING if beside is None else self._over_reservations[node].get(beside, NOTHING)
-        others, columns = sums.minus(own), self._ledger.columns
+        others, columns = sums.minus(own), self._state.ledger.columns
         return [
             r for r, more in enumerate(others) if more and columns.reserved.item(r, row) + more > columns.total.item(r, row)
         ]
@@ -159,16 +156,16 @@ class PersistedPermits:
             self._bring_up_to_date(node)
         if not self._sums:
             return None
-        if self._rows_are_of != self._nodes.names_version:
-            self._rows_are_of = self._nodes.names_version
-            self._by_row = np.zeros((len(RESOURCES), len(self._nodes.by_row)), np.int64)
+        if self._rows_are_of != self._state.nodes.names_version:
+            self._rows_are_of = self._state.nodes.names_version
+            self._by_row = np.zeros((len(RESOURCES), len(self._state.nodes.by_row)), np.int64)
             for node in self._sums:
                 self._enter_row(node)
         return self._by_row
 
     def _enter_row(self, node: NodeName) -> None:
-        row = self._nodes.row_of.get(node)
-        if row is not None and self._rows_are_of == self._nodes.names_version:
+        row = self._state.nodes.row_of.get(node)
+        if row is not None and self._rows_are_of == self._state.nodes.names_version:
             self._by_row[:, row] = self._sums.get(node, NOTHING)
 
     def over_reserved_on(self, node: NodeName) -> list[PodUid]:
@@ -206,24 +203,23 @@ class PermitConflicts:
     """
 
     def __init__(self, cluster_state: ClusterState) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._reservations = cluster_state.reservations
-        self._vertical_pods = cluster_state.vertical_pods
+        self._state = cluster_state
 
     def settle(self) -> None:
         """Puts permits in doubt until what is certain fits on each node, or no permit is left that could be doubted."""
-        for row, node in self._nodes:
+        for row, node in self._state.nodes:
             if not self._fits(row):
                 self._settle_node(row, node.name)
 
     def _fits(self, row: Row) -> bool:
-        numbers = self._ledger.numbers(row)
+        numbers = self._state.ledger.numbers(row)
         return numbers.reserved.minus(numbers.buffer).within(numbers.total)
 
     def _settle_node(self, row: Row, name: NodeName) -> None:
         epochs = [
-            (epoch, uid) for uid in self._reservations.on_node(name) if (epoch := self._vertical_pods.epoch_of(uid)) is not None
+            (epoch, uid)
+            for uid in self._state.reservations.on_node(name)
+            if (epoch := self._state.vertical_pods.epoch_of(uid)) is not None
         ]
         for _, group in groupby(sorted(epochs), key=itemgetter(0)):
             if self._fits(row):
@@ -232,8 +228,8 @@ class PermitConflicts:
                 self._doubt(uid)
 
     def _doubt(self, uid: PodUid) -> None:
-        vertical_pod, reservation = self._vertical_pods.get(uid), self._reservations.get(uid)
+        vertical_pod, reservation = self._state.vertical_pods.get(uid), self._state.reservations.get(uid)
         assert vertical_pod is not None
         assert reservation is not None
         vertical_pod.doubtful = True
-        self._reservations.recount(uid, replace(reservation.pod_resources, buffer=reservation.pod_resources.reserved))
+        self._state.reservations.recount(uid, replace(reservation.pod_resources, buffer=reservation.pod_resources.reserved))

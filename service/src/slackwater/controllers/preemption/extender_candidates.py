@@ -74,10 +74,7 @@ class ExtenderCandidates:
         *,
         about_the_pod: Callable[[Pod, Policy], Reason],
     ) -> None:
-        self._nodes = cluster_state.nodes
-        self._reservations = cluster_state.reservations
-        self._bind_backoff = cluster_state.bind_backoff
-        self._holds = cluster_state.holds
+        self._state = cluster_state
         self._preemptions = preemptions
         self._potential_victims = preemptions.potential_victims
         self._about_the_pod = about_the_pod
@@ -90,7 +87,7 @@ class ExtenderCandidates:
         dropped if filter would refuse the pod regardless of room, while preemption is paused, and if earlier victims are
         leaving or have left since filter was asked: further victims would be deleted for nothing.
         """
-        if self._about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._reservations:
+        if self._about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._state.reservations:
             return {}
         if policy.preemption.paused or self._preemptions.gated(pod.uid) or self._preemptions.just_opened(pod.uid):
             return {}
@@ -99,7 +96,7 @@ class ExtenderCandidates:
         ):
             return {}
         self._preemptions.supersede(pod.uid)
-        with self._holds.beside(pod):
+        with self._state.holds.beside(pod):
             kept = self._kept(pod, proposed, now)
         if kept:
             victims = {name: uids for name, (uids, _) in kept.items()}
@@ -121,7 +118,7 @@ class ExtenderCandidates:
             return
         kept = self._preemptions.accepted.victims_of(pod.uid, now)
         waiting = {uid for uid in kept.get(node, ()) if self._potential_victims.seen_on(uid, node) is not None}
-        if waiting and node in self._nodes.row_of:
+        if waiting and node in self._state.nodes.row_of:
             # The cheapest of the other nodes that were kept. Victims that have left their nodes are not counted.
             found = {name: self._as_candidate(name, uids) for name, uids in islice(kept.items(), _MOST_COMPARED)}
             others = runners_up(found.get(node) or self._as_candidate(node, kept.get(node, ())), found.values())
@@ -134,15 +131,15 @@ class ExtenderCandidates:
 
     def _fits(self, pod: Pod, now: Instant, node: NodeName) -> bool:
         """Does the pod fit on the node without victims, and was no bind of it to the node denied?"""
-        row = None if node in self._bind_backoff.nodes_denied(pod.uid, now) else self._nodes.row_of.get(node)
-        with self._holds.beside(pod):
+        row = None if node in self._state.bind_backoff.nodes_denied(pod.uid, now) else self._state.nodes.row_of.get(node)
+        with self._state.holds.beside(pod):
             return row is not None and suffices(pod.need, self._potential_victims.free_for(pod.uid, row), ())
 
     def _kept(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
-        denied = set(self._bind_backoff.nodes_denied(pod.uid, now))
+        denied = set(self._state.bind_backoff.nodes_denied(pod.uid, now))
         kept: Kept = {}
         for name, uids in proposed.items():
-            row = self._nodes.row_of.get(name)
+            row = self._state.nodes.row_of.get(name)
             found = None if row is None or name in denied else self._victims(pod, name, row, uids, now)
             if found is None or not any(found):
                 continue
@@ -163,6 +160,6 @@ class ExtenderCandidates:
         # The usual case: the proposed victims suffice, so the other pods of the node are not read.
         if suffices(pod.need, self._potential_victims.free_for(pod.uid, row), chosen):
             return chosen, ()
-        others = [uid for uid in self._reservations.on_node(name) if uid not in uids]
+        others = [uid for uid in self._state.reservations.on_node(name) if uid not in uids]
         added = added_victims(pod.need, chosen, self._potential_victims.preemption_node(pod, name, others, now, after=seen))
         return None if added is None else (chosen, added)

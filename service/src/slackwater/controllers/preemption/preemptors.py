@@ -45,12 +45,7 @@ class Preemptors:
     """Decides which pods preempt, and remembers refused pods that may not preempt before a delay is over."""
 
     def __init__(self, cluster_state: ClusterState, preemptions: Preemptions) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._bind_backoff = cluster_state.bind_backoff
-        self._admitting = cluster_state.admitting
+        self._state = cluster_state
         self._preemptions = preemptions
         self._potential_victims = preemptions.potential_victims
         self._delayed: dict[PodUid, _Delayed] = {}
@@ -94,7 +89,7 @@ class Preemptors:
             and not self._preemptions.is_backing_off(pod.uid, now)
             and self._preemptions.number_of(pod.uid) is None
             and self._preemptions.may_begin(policy)
-            and any(found < pod.priority for found in self._pods.priorities)
+            and any(found < pod.priority for found in self._state.pods.priorities)
             and not self._preemptions.accepted.awaited(pod.uid, self._potential_victims.seen_on, now)
         )
 
@@ -107,21 +102,21 @@ class Preemptors:
         go is lowest. The order takes no account of budgets, nor of pods that may not be deleted.
         """
         wanted = rows[np.isin(codes, _FULL)]
-        wanted = wanted[self._nodes.stricter[wanted] & self._admitting.of(pod.kind)[wanted]]
-        free = self._ledger.columns.free(wanted)
-        levels = self._reservations.priority_shares.levels(pod.need, free, wanted, below=pod.priority)
-        leaving = self._pods.leaving | self._preemptions.awaited_by.keys()
-        left = [placed.row for uid in leaving if (placed := self._reservations.placed.get(uid)) is not None]
+        wanted = wanted[self._state.nodes.stricter[wanted] & self._state.admitting.of(pod.kind)[wanted]]
+        free = self._state.ledger.columns.free(wanted)
+        levels = self._state.reservations.priority_shares.levels(pod.need, free, wanted, below=pod.priority)
+        leaving = self._state.pods.leaving | self._preemptions.awaited_by.keys()
+        left = [placed.row for uid in leaving if (placed := self._state.reservations.placed.get(uid)) is not None]
         self._turn += 1
         turned = (np.arange(len(wanted)) + self._turn) % max(len(wanted), 1)
         order = np.lexsort((turned, levels, ~np.isin(wanted, left)))
-        denied = {self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)}
+        denied = {self._state.nodes.row_of[name] for name in self._state.bind_backoff.nodes_denied(pod.uid, now)}
         enough, searched = self._potential_victims.examined + _MOST_EXAMINED, 0
         for row in wanted[order][levels[order] != NEVER].tolist():
-            node = self._nodes.by_row[row]
+            node = self._state.nodes.by_row[row]
             if node is None or row in denied:
                 continue
-            yield self._potential_victims.preemption_node(pod, node.name, self._reservations.on_node(node.name), now)
+            yield self._potential_victims.preemption_node(pod, node.name, self._state.reservations.on_node(node.name), now)
             searched += 1
             if searched == _MOST_SEARCHED or self._potential_victims.examined >= enough:
                 return
@@ -145,7 +140,7 @@ class Preemptors:
         The preemptor's annotation names node and victims. They are checked like a choice of our own, so a client that can write
         the annotation cannot make a pod leave that is as important as the preemptor, or whose room is not needed.
         """
-        for pod in list(self._pods):
+        for pod in list(self._state.pods):
             if pod.preempting is None or pod.node is not None or pod.ended or pod.deleting:
                 continue
             if policy.paused or not policy.enabled or not self._resumed(pod, policy, now):
@@ -153,7 +148,11 @@ class Preemptors:
 
     def _resumed(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
         assert pod.preempting is not None
-        if pod.preempting.node not in self._nodes.row_of or not pod.kind.preempts or not self._preemptions.may_begin(policy):
+        if (
+            pod.preempting.node not in self._state.nodes.row_of
+            or not pod.kind.preempts
+            or not self._preemptions.may_begin(policy)
+        ):
             return False
         found = needed_victims(
             pod.need, self._potential_victims.preemption_node(pod, pod.preempting.node, pod.preempting.victims, now)

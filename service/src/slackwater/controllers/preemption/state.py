@@ -102,8 +102,7 @@ class Preemptions:
     """All preemptions, by the preemptor's UID. Their effects are collected, and `flush` returns them."""
 
     def __init__(self, cluster_state: ClusterState) -> None:
-        self._holds = cluster_state.holds
-        self._pods = cluster_state.pods
+        self._state = cluster_state
         #: Pods that did not leave when they had to, and until when no preemption may choose them as victims.
         self.immovable: dict[PodUid, Instant] = {}
         self._backing_off: dict[PodUid, Instant] = {}
@@ -181,7 +180,7 @@ class Preemptions:
         self.counts.victims.note(len(candidate.victims))
         # A victim of another preemption is a victim of this one too: the other may end before it has sent the deletion.
         going = [*candidate.victims, *(one for one in candidate.awaited if one.uid in self.awaited_by)]
-        known = {one.uid: self._pods.get(one.uid) for one in going}
+        known = {one.uid: self._state.pods.get(one.uid) for one in going}
         victims = {uid: victim.key for uid, victim in known.items() if victim is not None and not victim.deleting}
         waiting = {one.uid for one in (*candidate.victims, *candidate.awaited)}
         found = self._keep(pod, candidate.node, victims, waiting, policy.timeout)
@@ -231,7 +230,7 @@ class Preemptions:
         )
         for victim in waiting:
             self.awaited_by.setdefault(victim, set()).add(pod.uid)
-        self._holds.keep_for_preemptor(pod, node, found.number)
+        self._state.holds.keep_for_preemptor(pod, node, found.number)
         self.activations.drop(pod.uid)
         return found
 
@@ -305,9 +304,9 @@ class Preemptions:
         found = self._running.get(uid)
         if found is not None:
             self._end(found, "cancelled")
-            if found.shut and found.victims and self._pods.get(uid) is not None:
+            if found.shut and found.victims and self._state.pods.get(uid) is not None:
                 self.effects.append(WritePreempting(uid, found.pod.key, None))
-        self._holds.drop_for_preemptor(uid)
+        self._state.holds.drop_for_preemptor(uid)
 
     def preemptor_seen(self, pod: Pod) -> None:
         """Handles a preemptor that the watch shows without a node. If its requests, priority or constraints have changed, the
@@ -354,7 +353,7 @@ class Preemptions:
     def _longest_wait(self, found: Preemption) -> Instant:
         """Until when the victims may take to leave, by the grace periods of those that are still there. Another set of victims
         before that would be deleted in vain."""
-        graces = (victim.grace_seconds for uid in found.waiting if (victim := self._pods.get(uid)) is not None)
+        graces = (victim.grace_seconds for uid in found.waiting if (victim := self._state.pods.get(uid)) is not None)
         beyond = min(_BEYOND_GRACE_SECONDS, found.timeout_seconds)
         return Instant(found.since + max((grace + beyond for grace in graces), default=0.0))
 
@@ -363,7 +362,7 @@ class Preemptions:
     def _was_dropped(self, found: Preemption) -> bool:
         """Has kube-scheduler given up an agreed preemption? It nominates the pod to the node, and clears the nomination when
         the preemption fails."""
-        seen = self._pods.get(found.pod.uid)
+        seen = self._state.pods.get(found.pod.uid)
         late = found.since + _NOMINATED_SECONDS <= self._now
         return found.phase == "agreed" and late and (seen is None or seen.nominated_node != found.node)
 
@@ -390,7 +389,7 @@ class Preemptions:
     def _end(self, found: Preemption, result: Result) -> None:
         del self._running[found.pod.uid]
         self._stop_waiting(found)
-        self._holds.drop_for_preemptor(found.pod.uid)
+        self._state.holds.drop_for_preemptor(found.pod.uid)
         if found.shut:
             self.counts.ended(result, self._now - found.since)
 
@@ -421,7 +420,7 @@ class Preemptions:
         """Frees the room that is kept for the pod, because filter is asked about the pod. `judged` is called with the
         verdict."""
         self.activations.forget(uid)
-        self._holds.drop_for_preemptor(uid)
+        self._state.holds.drop_for_preemptor(uid)
 
     def judged(self, uid: PodUid, passing: Callable[[NodeName], bool] | None, *, held: bool) -> None:
         """Handles filter's verdict on a pod that came back. `passing` tells whether a node passed; None if no node did. If the
@@ -431,7 +430,7 @@ class Preemptions:
         if found is None or found.shut:
             return
         if passing is None and found.phase == "agreed":  # tried too early: its victims are still leaving
-            self._holds.keep_for_preemptor(found.pod, found.node, found.number)
+            self._state.holds.keep_for_preemptor(found.pod, found.node, found.number)
         elif passing is None or not passing(found.node):
             self._end(found, "success")
         else:
@@ -440,7 +439,7 @@ class Preemptions:
                 found.deadline = Instant(self._now + KEPT_SECONDS)
             found.phase = "returned"
             if not held:
-                self._holds.keep_for_preemptor(found.pod, found.node, found.number)
+                self._state.holds.keep_for_preemptor(found.pod, found.node, found.number)
 
     def pause(self, now: Instant) -> None:
         """Ends the preemptions that have not deleted a victim yet. Deletions under way cannot be undone."""
@@ -452,7 +451,7 @@ class Preemptions:
         """Keeps the room again, until the preemption's deadline, for a pod whose hold after filter ended before a bind."""
         found = self._running.get(uid)
         if found is not None and found.phase == "returned":
-            self._holds.keep_for_preemptor(found.pod, found.node, found.number)
+            self._state.holds.keep_for_preemptor(found.pod, found.node, found.number)
 
     def flush(self) -> list[Effect]:
         """Returns the collected effects and forgets them. The state machine calls it after each event."""

@@ -142,12 +142,7 @@ class PotentialVictims:
     """
 
     def __init__(self, cluster_state: ClusterState, *, marked: Collection[PodUid], immovable: dict[PodUid, Instant]) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._holds = cluster_state.holds
-        self._budgets = cluster_state.budgets
+        self._state = cluster_state
         self._marked = marked
         self._immovable = immovable
         #: How many pods `preemption_node` has looked at so far: the work of searches, which callers bound.
@@ -175,19 +170,19 @@ class PotentialVictims:
         ]
         possible.sort(key=lambda one: importance(one[0]))
         potential_victims = [potential_victim for potential_victim, _ in possible]
-        if len(self._budgets):
+        if len(self._state.budgets):
             staying = [found for one, found in possible if not one.leaving]
-            violations = iter(self._budgets.violations([*after, *staying])[len(after) :])
+            violations = iter(self._state.budgets.violations([*after, *staying])[len(after) :])
             potential_victims = [
                 one if one.leaving else replace(one, violates_budget=next(violations)) for one in potential_victims
             ]
         return PreemptionNode(
-            node=node, free=self.free_for(pod.uid, self._nodes.row_of[node]), potential_victims=potential_victims
+            node=node, free=self.free_for(pod.uid, self._state.nodes.row_of[node]), potential_victims=potential_victims
         )
 
     def potential_victim(self, victim: Pod) -> PotentialVictim:
         """Makes a potential victim of a pod that has a reservation, without a check of any PodDisruptionBudget."""
-        reservation = self._reservations.get(victim.uid)
+        reservation = self._state.reservations.get(victim.uid)
         assert reservation is not None
         return PotentialVictim(
             uid=victim.uid,
@@ -200,11 +195,11 @@ class PotentialVictims:
     def fits_by_requests(self, pod: Pod, node: NodeName, gone: Iterable[PodUid]) -> bool:
         """Would the pod fit on the node without the pods of `gone`, if only requests counted, as in kube-scheduler's
         accounting?"""
-        found = self._nodes.by_row[self._nodes.row_of[node]]
+        found = self._state.nodes.by_row[self._state.nodes.row_of[node]]
         assert found is not None
         free, going = found.allocatable, set(gone)
-        for uid in self._reservations.on_node(node):
-            other = self._pods.get(uid)
+        for uid in self._state.reservations.on_node(node):
+            other = self._state.pods.get(uid)
             if other is not None and uid not in going:
                 free = free.minus(other.kind.requests)
         return fits(pod.kind.requests, free)
@@ -212,9 +207,9 @@ class PotentialVictims:
     def seen_on(self, uid: PodUid, node: NodeName) -> Pod | None:
         """The pod, if the watch shows it on the node; else None. kube-scheduler refuses victims that it does not see on their
         node."""
-        reservation = self._reservations.get(uid)
+        reservation = self._state.reservations.get(uid)
         return (
-            self._pods.get(uid)
+            self._state.pods.get(uid)
             if reservation is not None and reservation.state == "seen" and reservation.node == node
             else None
         )
@@ -222,14 +217,14 @@ class PotentialVictims:
     def free_for(self, uid: PodUid, row: Row) -> Amounts:
         """The room that the pod could use on the row now, its own holds included. An amount is negative if more is Reserved and
         held than the node has."""
-        free = self._ledger.columns.free(row)
-        own = (hold.amounts for hold in self._holds.all_of(uid) if hold.row == row)
+        free = self._state.ledger.columns.free(row)
+        own = (hold.amounts for hold in self._state.holds.all_of(uid) if hold.row == row)
         held = reduce(Amounts.plus, own, NOTHING)
         return Amounts(MilliCpu(int(free[CPU])), Bytes(int(free[MEMORY]))).plus(held)
 
     def expire(self, now: Instant) -> None:
         """Removes pods that are gone, or immovable no longer, from `immovable`."""
-        for uid in [uid for uid, until in self._immovable.items() if until <= now or self._pods.get(uid) is None]:
+        for uid in [uid for uid, until in self._immovable.items() if until <= now or self._state.pods.get(uid) is None]:
             del self._immovable[uid]
 
 

@@ -40,10 +40,7 @@ class UnschedulableActivation:
     """
 
     def __init__(self, cluster_state: ClusterState, placement: PlacementFlow) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._admitting = cluster_state.admitting
-        self._unschedulable_pods = cluster_state.unschedulable_pods
+        self._state = cluster_state
         self._placement = placement
         #: The number of activated pods that still count, by their requests; and until when each of them counts.
         self._awaited: Counter[Amounts] = Counter()
@@ -59,20 +56,20 @@ class UnschedulableActivation:
         while self._awaited_until and self._awaited_until[0][0] <= now:
             self._awaited -= Counter((self._awaited_until.popleft()[1],))
         effects: list[Effect] = []
-        for pod in self._unschedulable_pods.overdue(now):
+        for pod in self._state.unschedulable_pods.overdue(now):
             if self._awaited[pod.need] < self._room_for(pod, policy, now):
-                effects += self._unschedulable_pods.activate([pod.uid], "room-missed")
+                effects += self._state.unschedulable_pods.activate([pod.uid], "room-missed")
                 self._awaited[pod.need] += 1
                 self._awaited_until.append((Instant(now + _AWAITED_SECONDS), pod.need))
         return effects
 
     def _room_for(self, pod: Pod, policy: Policy, now: Instant) -> int:
         """For how many pods with this pod's requests and constraints there is room; cached."""
-        version = int(self._nodes.room_version.sum()), self._nodes.rules_version
+        version = int(self._state.nodes.room_version.sum()), self._state.nodes.rules_version
         if version != self._version or len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
             self._version = version
-            columns = self._ledger.columns
+            columns = self._state.ledger.columns
             self._largest = amounts_of((columns.total - columns.reserved).max(axis=1).tolist())
         if any(want > most for want, most in zip(pod.need, self._largest, strict=True) if want):
             return 0
@@ -84,12 +81,12 @@ class UnschedulableActivation:
         return self._kept[key]
 
     def _counted(self, pod: Pod, policy: Policy, now: Instant) -> int:
-        rows = self._nodes.live_rows()
+        rows = self._state.nodes.live_rows()
         rows = rows[self._placement.passing(pod, rows, policy, now)]
         if not len(rows):  # the usual case; the constraints of nodes cost more to check
             return 0
-        rows = rows[self._admitting.of(pod.kind)[rows]]
-        free, need = self._ledger.columns.free(rows), pod.need.column
+        rows = rows[self._state.admitting.of(pod.kind)[rows]]
+        free, need = self._state.ledger.columns.free(rows), pod.need.column
         # At least one: the pod is feasible there, perhaps on room of nominees with lower priority.
         fitting = np.where(need > 0, free // np.maximum(need, 1), np.iinfo(np.int64).max).min(axis=0, initial=1 << 20)
         return int(np.maximum(fitting, 1).sum())
@@ -103,14 +100,9 @@ class SampleNominations:
     """Nominates a node for each pod with a sample miss, holds room there, and counts the pods that were then bound to it."""
 
     def __init__(self, cluster_state: ClusterState, sample_misses: SampleMisses, *, placement: PlacementFlow) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._holds = cluster_state.holds
+        self._state = cluster_state
         self._placement = placement
         self._sample_misses = sample_misses
-        self._event_counts = cluster_state.event_counts
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
         """Nominates a node for each pod with a sample miss whose failed scheduling cycle is over. Forgets the sample miss if
@@ -118,30 +110,30 @@ class SampleNominations:
         self._sample_misses.expire(now)
         effects: list[Effect] = []
         for uid, sample_miss in self._sample_misses.due(now)[:_MAX_PER_TICK]:
-            pod = self._pods.known(uid)
-            waiting = pod is not None and pod.node is None and self._reservations.get(uid) is None
+            pod = self._state.pods.known(uid)
+            waiting = pod is not None and pod.node is None and self._state.reservations.get(uid) is None
             wanted = waiting and not policy.nominations_paused
             node = self._choose(pod, sample_miss, policy, now) if pod is not None and wanted else None
             if pod is None or node is None:
                 self._sample_misses.forget(uid)
                 continue
-            until, row = Instant(now + policy.hold_timeout), Row(self._nodes.row_of[node])
+            until, row = Instant(now + policy.hold_timeout), Row(self._state.nodes.row_of[node])
             hold = Hold(key=pod.key, row=row, amounts=pod.need, deadline=until, nominee=pod.priority)
-            self._holds.put(HoldKey(uid), hold)
+            self._state.holds.put(HoldKey(uid), hold)
             self._sample_misses.nominated(uid, node)
-            self._event_counts.nominations += 1
-            self._event_counts.holds += 1
+            self._state.event_counts.nominations += 1
+            self._state.event_counts.holds += 1
             effects += [Nominate(uid, pod.key, node), Activate(uid, pod.key, "nominated")]
         return effects
 
     def _choose(self, pod: Pod, sample_miss: SampleMiss, policy: Policy, now: Instant) -> NodeName | None:
-        tried = [row for name in sample_miss.tried if (row := self._nodes.row_of.get(name)) is not None]
-        with self._holds.beside(pod):
+        tried = [row for name in sample_miss.tried if (row := self._state.nodes.row_of.get(name)) is not None]
+        with self._state.holds.beside(pod):
             rows = self._placement.fitting_elsewhere(pod, np.array(tried, np.intp), now)
-        scores = fractions(pod.need, self._ledger.columns, rows, policy.score)
+        scores = fractions(pod.need, self._state.ledger.columns, rows, policy.score)
         # The best first. Equal scores are ordered by row, so that the choice is deterministic.
         for row in rows[np.lexsort((rows, -scores))]:
-            node = self._nodes.by_row[int(row)]
+            node = self._state.nodes.by_row[int(row)]
             if node is not None:
                 return node.name
         return None
@@ -151,4 +143,4 @@ class SampleNominations:
         nominated node."""
         sample_miss = self._sample_misses.forget(uid)
         if sample_miss is not None and node is not None and sample_miss.nominated == node:
-            self._event_counts.nominations_met += 1
+            self._state.event_counts.nominations_met += 1

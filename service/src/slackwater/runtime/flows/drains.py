@@ -28,24 +28,24 @@ class StateNodeViews:
 
     def __init__(self, cluster_state: ClusterState, migrations: DrainMigrations, rules: DrainPolicy) -> None:
         self.rules = rules
-        self._cluster_state = cluster_state
+        self._state = cluster_state
         self._destinations = cluster_state.holds.destinations
         self._migrations = migrations
 
     def node_view(self, name: NodeName, now: UnixTime) -> NodeView:
-        node = self._cluster_state.nodes.get(name)
+        node = self._state.nodes.get(name)
         if node is None:
             return NodeView(None)
-        pods = (self._cluster_state.pods.get(uid) for uid in self._cluster_state.reservations.on_node(name))
+        pods = (self._state.pods.get(uid) for uid in self._state.reservations.on_node(name))
         facts = RuleFacts(now=now, policy=self.rules)
         return seen(node, (pod for pod in pods if pod is not None), facts)
 
     def disruptions(self) -> Disruptions:
-        return Disruptions(self._cluster_state.budgets)
+        return Disruptions(self._state.budgets)
 
     def keep(self, pod: Pod, of: NodeName, to: NodeName) -> bool:
-        row = self._cluster_state.nodes.row_of.get(to)
-        admits = row is not None and bool(self._cluster_state.admitting.of(pod.renewed_kind)[row])
+        row = self._state.nodes.row_of.get(to)
+        admits = row is not None and bool(self._state.admitting.of(pod.renewed_kind)[row])
         return admits and self._destinations.keep(pod, of, to)
 
     def left(self, uid: PodUid) -> None:

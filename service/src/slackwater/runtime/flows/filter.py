@@ -67,18 +67,7 @@ class PlacementFlow:
         permit_limits: PermitLimits,
         seed: int,
     ) -> None:
-        self._cluster_state = cluster_state
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._holds = cluster_state.holds
-        self._bind_backoff = cluster_state.bind_backoff
-        self._vertical_pods = cluster_state.vertical_pods
-        self._unschedulable_pods = cluster_state.unschedulable_pods
-        self._admitting = cluster_state.admitting
-        self._quarantine = cluster_state.quarantine
-        self._event_counts = cluster_state.event_counts
+        self._state = cluster_state
         self._migrating = migrating
         self._preemptions = preemptions
         self._preemptors = preemptors
@@ -95,18 +84,18 @@ class PlacementFlow:
 
         `rows` are distinct, except that unknown nodes are all `NO_ROW`.
         """
-        self._event_counts.attempts += 1
-        self._pods.note_from_filter(pod, now)
-        earlier = self._holds.suspend(pod.uid)
+        self._state.event_counts.attempts += 1
+        self._state.pods.note_from_filter(pod, now)
+        earlier = self._state.holds.suspend(pod.uid)
         if self._preemptions.gated(pod.uid):
-            self._event_counts.failures += 1
+            self._state.event_counts.failures += 1
             codes = np.full(len(rows), Reason.GATED, np.uint8)
         else:
             self._preemptions.preemptor_asked(pod.uid)
-            with self._holds.beside(pod, self._preemptions.number_of(pod.uid)):
+            with self._state.holds.beside(pod, self._preemptions.number_of(pod.uid)):
                 codes = self._filtered(pod, rows, earlier, policy, now)
         if policy.bind and any(hold.nominee is not None and hold.row in rows[codes == OK] for _, hold in earlier):
-            self._holds.restore(earlier)  # the room of its nomination, which bind will use
+            self._state.holds.restore(earlier)  # the room of its nomination, which bind will use
         else:
             self._retry(pod.uid, earlier, policy, now)
         return codes
@@ -120,19 +109,19 @@ class PlacementFlow:
         codes = self._judge_with_target_node(pod, rows, policy, now)
         feasible = rows[codes == OK]
         if len(feasible) > 1 and not policy.bind:
-            counts_more = pod.vertical is not None or self._cluster_state.counts_more_than_scheduler()
+            counts_more = pod.vertical is not None or self._state.counts_more_than_scheduler()
             name = pod.kind.scheduler_name
             if counts_more or name == policy.scheduler_name or name in policy.profiles:
                 chosen = self._choice(pod, feasible, earlier, policy)
                 feasible = np.array([chosen], np.intp)
                 codes[(codes == OK) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
-        self._event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
+        self._state.event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
             self._preemptions.judged(pod.uid, None, held=False)
             gated = self._refused(pod, rows, codes, policy, now)
             return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
         held = not policy.bind and len(feasible) == 1
-        self._preemptions.judged(pod.uid, lambda name: self._nodes.row_of.get(name) in feasible, held=held)
+        self._preemptions.judged(pod.uid, lambda name: self._state.nodes.row_of.get(name) in feasible, held=held)
         self._passed(pod, feasible, policy, now)
         return codes
 
@@ -147,8 +136,8 @@ class PlacementFlow:
         there = rows == target_node
         if (
             target_node is not None
-            and fits_on(pod.need, self._ledger.columns, target_node)
-            and self._admitting.of(pod.kind)[target_node]
+            and fits_on(pod.need, self._state.ledger.columns, target_node)
+            and self._state.admitting.of(pod.kind)[target_node]
         ):
             codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
         if policy.bind or not (codes[there] == OK).any():
@@ -161,26 +150,26 @@ class PlacementFlow:
         about_pod = self.about_the_pod(pod, policy)
         if about_pod is not Reason.OK:
             return np.full(len(rows), about_pod, np.uint8)
-        reservation = self._reservations.get(pod.uid)
+        reservation = self._state.reservations.get(pod.uid)
         if reservation is not None:
             # A bind with an unknown outcome: only its node is feasible, where the pod is counted already.
-            row = self._nodes.row_of.get(reservation.node, NO_ROW)
+            row = self._state.nodes.row_of.get(reservation.node, NO_ROW)
             return np.where((rows == row) & (rows != NO_ROW), Reason.OK, Reason.POD_BOUND_ELSEWHERE).astype(np.uint8)
-        codes = judge_ledger(pod.need, self._ledger.columns, rows)
+        codes = judge_ledger(pod.need, self._state.ledger.columns, rows)
         if not policy.bind:
             self._refuse_for_persisted_permits(pod, rows, codes, now, wanting=asked)
-        for name in self._bind_backoff.nodes_denied(pod.uid, now, forget=asked):
-            codes[(rows == self._nodes.row_of[name]) & (codes == OK)] = Reason.BIND_DENIED
-        if len(self._quarantine):
-            codes[np.isin(rows, self._quarantine.rows)] = Reason.NODE_QUARANTINED
+        for name in self._state.bind_backoff.nodes_denied(pod.uid, now, forget=asked):
+            codes[(rows == self._state.nodes.row_of[name]) & (codes == OK)] = Reason.BIND_DENIED
+        if len(self._state.quarantine):
+            codes[np.isin(rows, self._state.quarantine.rows)] = Reason.NODE_QUARANTINED
         if (len(rows) > 1 and rows.min() < 0) or (len(rows) == 1 and rows[0] == NO_ROW):
             codes[rows == NO_ROW] = Reason.NODE_UNKNOWN
         return codes
 
     def about_the_pod(self, pod: Pod, policy: Policy) -> Reason:
         """The reason to refuse the pod on every node, regardless of room; OK if there is none."""
-        known = self._pods.get(pod.uid)
-        if self._pods.is_gone(pod.uid) or (known is not None and known.ended):
+        known = self._state.pods.get(pod.uid)
+        if self._state.pods.is_gone(pod.uid) or (known is not None and known.ended):
             return Reason.POD_FINISHED
         if known is not None and known.node is not None:
             return Reason.POD_BOUND_ELSEWHERE
@@ -199,12 +188,12 @@ class PlacementFlow:
         over_reservation = self._permit_limits.persisted_permits.over_reservation()
         if over_reservation is None:
             return
-        more, free, want = over_reservation[:, rows], self._ledger.columns.free(rows), pod.need.column
+        more, free, want = over_reservation[:, rows], self._state.ledger.columns.free(rows), pod.need.column
         short = ((more > 0) & (want > 0) & (want + more > free)).any(axis=0) & (codes == OK) & (rows != NO_ROW)
         codes[short] = Reason.HELD_FOR_OTHERS
         if wanting:
             for row in rows[short].tolist():
-                if (node := self._nodes.by_row[row]) is not None:
+                if (node := self._state.nodes.by_row[row]) is not None:
                     self._permit_limits.room_wanted(node.name, now)
 
     def _choice(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy) -> Row:
@@ -218,13 +207,13 @@ class PlacementFlow:
         for row in held[::-1] if len(set(held)) > 1 else ():
             if row in rows:
                 return row
-        tried = [self._nodes.row_of.get(node, NO_ROW) for node in self._chosen_nodes.tried(pod.uid)]
+        tried = [self._state.nodes.row_of.get(node, NO_ROW) for node in self._chosen_nodes.tried(pod.uid)]
         untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
         return self._best(pod, untried if len(untried) else rows, policy)
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
         """The row with the best score, where held room counts as used; the first one among equal scores."""
-        columns, need = self._ledger.columns, self._vertical_pods.need(pod).column
+        columns, need = self._state.ledger.columns, self._state.vertical_pods.need(pod).column
         after = columns.reserved.take(rows, axis=1) + columns.held.take(rows, axis=1) + need
         largest = columns.total.max(axis=1, initial=0)
         scores = fractions_of(after, columns.total.take(rows, axis=1), largest, policy.score)
@@ -234,44 +223,44 @@ class PlacementFlow:
         """Notes that the rows are feasible for the pod. Where kube-scheduler binds, holds room if it is one row: otherwise bind
         reserves, or the room is reserved already."""
         self._preemptors.forget(pod.uid)
-        self._unschedulable_pods.forget(pod.uid)
+        self._state.unschedulable_pods.forget(pod.uid)
         self._sample_misses.passed(pod.uid)
-        if policy.bind or len(feasible) != 1 or pod.uid in self._reservations:
+        if policy.bind or len(feasible) != 1 or pod.uid in self._state.reservations:
             return
         row = Row(int(feasible[0]))
-        node = self._nodes.by_row[row]
+        node = self._state.nodes.by_row[row]
         assert node is not None, "filter lets no pod pass on a row without a node"
         self._chosen_nodes.choose(pod.uid, node.name)
         until = Instant(now + (policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds))
-        need = self._vertical_pods.need(pod)
-        self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
-        self._event_counts.holds += 1
+        need = self._state.vertical_pods.need(pod)
+        self._state.holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
+        self._state.event_counts.holds += 1
 
     def _refused(self, pod: Pod, rows: Rows, codes: Codes, policy: Policy, now: Instant) -> bool:
         """Notes that every row was refused, and reports a sample miss or begins a preemption. True if a preemption began."""
-        self._event_counts.failures += 1
-        self._unschedulable_pods.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
-        if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._reservations:
+        self._state.event_counts.failures += 1
+        self._state.unschedulable_pods.note(pod, held=bool((codes == Reason.HELD_FOR_OTHERS).any()), now=now)
+        if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._state.reservations:
             return False
         if len(self.fitting_elsewhere(pod, rows, now)):
-            self._event_counts.sample_misses += 1
+            self._state.event_counts.sample_misses += 1
             self._sample_misses.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
             return False
         if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
             return False  # the holds end soon: then the pod is activated, or kube-scheduler retries it; no preemption is needed
         begun = self._preemptors.consider(pod, rows, codes, policy.preemption, now)
         if begun:  # the end of the preemption activates it, not any free room
-            self._unschedulable_pods.forget(pod.uid)
+            self._state.unschedulable_pods.forget(pod.uid)
         return begun
 
     def fitting_elsewhere(self, pod: Pod, asked: Rows, now: Instant) -> Rows:
         """Rows outside `asked` that fit the pod, by our accounting and by the nodes' own constraints."""
-        live = self._nodes.live_rows()
+        live = self._state.nodes.live_rows()
         others: Rows = live[~np.isin(live, asked)]
-        fitting: Rows = others[judge_ledger(pod.need, self._ledger.columns, others) == OK]
+        fitting: Rows = others[judge_ledger(pod.need, self._state.ledger.columns, others) == OK]
         if len(fitting):
-            fitting = fitting[self._admitting.of(pod.kind)[fitting]]
-        denied = [self._nodes.row_of[name] for name in self._bind_backoff.nodes_denied(pod.uid, now)]
+            fitting = fitting[self._state.admitting.of(pod.kind)[fitting]]
+        denied = [self._state.nodes.row_of[name] for name in self._state.bind_backoff.nodes_denied(pod.uid, now)]
         return fitting[~np.isin(fitting, denied)] if denied else fitting
 
     def _only_held(self, pod: Pod, rows: Rows) -> bool:
@@ -279,14 +268,14 @@ class PlacementFlow:
         if not len(rows):
             return False
         wanted = pod.need.column
-        free = self._ledger.columns.unreserved(rows) - self._holds.kept_on(rows, pod.priority)
+        free = self._state.ledger.columns.unreserved(rows) - self._state.holds.kept_on(rows, pod.priority)
         return bool(((wanted <= free) | (wanted == 0)).all(axis=0).any())
 
     def _retry(self, uid: PodUid, earlier: _Earlier, policy: Policy, now: Instant) -> None:
         """Ends the holds of the pod's earlier tries, but not where a bind of such a try may come and exceed its node."""
         if earlier:
-            late_binds_matter = not policy.bind and self._cluster_state.counts_more_than_scheduler()
-            self._holds.retry(uid, earlier, Instant(now + policy.in_flight_seconds) if late_binds_matter else None)
+            late_binds_matter = not policy.bind and self._state.counts_more_than_scheduler()
+            self._state.holds.retry(uid, earlier, Instant(now + policy.in_flight_seconds) if late_binds_matter else None)
 
     # --- filter for one row that kube-scheduler's scores chose ----------------------------------------------------------------
 
@@ -297,24 +286,24 @@ class PlacementFlow:
         return (
             not policy.bind
             and (pod.kind.scheduler_name == policy.scheduler_name or pod.kind.scheduler_name in policy.profiles)
-            and self._holds.node_of_preemptor(uid) is None
+            and self._state.holds.node_of_preemptor(uid) is None
             and self._preemptions.number_of(uid) is None
-            and not (self._holds.has(uid) and self._cluster_state.counts_more_than_scheduler())
+            and not (self._state.holds.has(uid) and self._state.counts_more_than_scheduler())
         )
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
         """Holds room on the row, as `filter` would if asked about this row alone. Only for pods that `may_choose` allows.
         Returns False and changes nothing if the row is not feasible."""
-        if pod.uid in self._reservations or self._migrating.target_node_of(pod, now) is not None:
+        if pod.uid in self._state.reservations or self._migrating.target_node_of(pod, now) is not None:
             return False
-        earlier = self._holds.suspend(pod.uid)
+        earlier = self._state.holds.suspend(pod.uid)
         rows: Rows = np.array([row], np.intp)
         if not (self._passes_plainly(pod, row, policy) or self._is_passing(pod, rows, policy, now)[0]):
-            self._holds.restore(earlier)
+            self._state.holds.restore(earlier)
             return False
-        self._event_counts.attempts += 1
-        self._event_counts.verdicts[Reason.OK] += 1
-        self._pods.note_from_filter(pod, now)
+        self._state.event_counts.attempts += 1
+        self._state.event_counts.verdicts[Reason.OK] += 1
+        self._state.pods.note_from_filter(pod, now)
         self._preemptions.preemptor_asked(pod.uid)
         self._passed(pod, rows, policy, now)
         self._retry(pod.uid, earlier, policy, now)
@@ -322,14 +311,14 @@ class PlacementFlow:
 
     def passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
         """For each row, whether it is feasible for a pod that is no migration's target; shape (len(rows),). Changes nothing."""
-        earlier = self._holds.suspend(pod.uid)
+        earlier = self._state.holds.suspend(pod.uid)
         try:
             return self._is_passing(pod, rows, policy, now)
         finally:
-            self._holds.restore(earlier)
+            self._state.holds.restore(earlier)
 
     def _is_passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        with self._holds.beside(pod, self._preemptions.number_of(pod.uid)):
+        with self._state.holds.beside(pod, self._preemptions.number_of(pod.uid)):
             passing: Mask = self._judge(pod, rows, policy, now, asked=False) == OK
         return passing
 
@@ -337,19 +326,19 @@ class PlacementFlow:
         """Whether the row is feasible by the plain case of `_judge`: nothing but the pod itself and the row's room can refuse
         it. False if that is not so, or if more has to be looked at: then `_is_passing` decides."""
         return (
-            not (pod.vertical is not None or self._nodes.stricter[row])
-            and not len(self._quarantine)
-            and not self._bind_backoff.has(pod.uid)
+            not (pod.vertical is not None or self._state.nodes.stricter[row])
+            and not len(self._state.quarantine)
+            and not self._state.bind_backoff.has(pod.uid)
             and self._permit_limits.persisted_permits.over_reservation() is None
             and self.about_the_pod(pod, policy) is Reason.OK
-            and fits_on(pod.need, self._ledger.columns, row)
+            and fits_on(pod.need, self._state.ledger.columns, row)
         )
 
     # --- prioritize -----------------------------------------------------------------------------------------------------------
 
     def prioritize(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Int64:
         """The score of each row, 0..10, shape (len(rows),); 0 for unknown nodes and where the pod does not fit."""
-        scores = extender_scores(pod.need, self._ledger.columns, rows, policy.score)
+        scores = extender_scores(pod.need, self._state.ledger.columns, rows, policy.score)
         scores[rows == NO_ROW] = 0
         self._guess(pod, rows[rows != NO_ROW], policy, now)
         return randomized(scores, self._rng) if policy.randomize else scores
@@ -357,15 +346,15 @@ class PlacementFlow:
     def _guess(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> None:
         """Where we bind, holds room on the one of the rows that kube-scheduler probably chooses, unless it counts the pod there
         by what we count: then it knows of the room itself before its next decision."""
-        if not policy.bind or not len(rows) or pod.uid in self._reservations:
+        if not policy.bind or not len(rows) or pod.uid in self._state.reservations:
             return
-        earlier = self._holds.suspend(pod.uid)
+        earlier = self._state.holds.suspend(pod.uid)
         row = self._best(pod, rows, policy)
-        if pod.vertical is not None or self._nodes.stricter[row]:
-            need, until = self._vertical_pods.need(pod), Instant(now + policy.hold_timeout)
-            self._holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, guess=True))
-            self._event_counts.holds += 1
-        self._holds.retry(pod.uid, earlier, None)
+        if pod.vertical is not None or self._state.nodes.stricter[row]:
+            need, until = self._state.vertical_pods.need(pod), Instant(now + policy.hold_timeout)
+            self._state.holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, guess=True))
+            self._state.event_counts.holds += 1
+        self._state.holds.retry(pod.uid, earlier, None)
 
     # --- questions of gates and of explain ------------------------------------------------------------------------------------
 
@@ -374,34 +363,34 @@ class PlacementFlow:
 
         None if a node fits, if one would fit without short-lived holds, or if the pod would be refused regardless of room.
         """
-        if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._reservations:
+        if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._state.reservations:
             return None
-        rows = self._nodes.live_rows()
-        with self._holds.beside(pod, self._preemptions.number_of(pod.uid)):
+        rows = self._state.nodes.live_rows()
+        with self._state.holds.beside(pod, self._preemptions.number_of(pod.uid)):
             codes = self._judge(pod, rows, policy, now)
-            if (self._admitting.of(pod.kind)[rows] & (codes == OK)).any():
+            if (self._state.admitting.of(pod.kind)[rows] & (codes == OK)).any():
                 return None
             return None if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
 
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
         """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
         uid = pod.uid
-        with self._holds.beside(pod, self._preemptions.number_of(uid)):
-            columns = self._ledger.columns.copy()
-        for hold in self._holds.all_of(uid):
+        with self._state.holds.beside(pod, self._preemptions.number_of(uid)):
+            columns = self._state.ledger.columns.copy()
+        for hold in self._state.holds.all_of(uid):
             columns.held[:, hold.row] -= hold.amounts
         only_on: NodeName | None = None
         reason = Reason.GATED if self._preemptions.gated(uid) else self.about_the_pod(pod, policy)
         if reason is Reason.OK:
-            reservation, move = self._reservations.get(uid), self._migrating.target_node_of(pod, now)
+            reservation, move = self._state.reservations.get(uid), self._migrating.target_node_of(pod, now)
             if reservation is not None:
                 reason, only_on = Reason.POD_BOUND_ELSEWHERE, reservation.node
             elif move is not None and move.target_node is not None:
                 reason, only_on = Reason.TARGET_NODE_ELSEWHERE, move.target_node
         return FilterFacts(
             reason=reason,
-            denied=frozenset(self._bind_backoff.nodes_denied(uid, now, forget=False)),
-            quarantined=frozenset(name for name, _ in self._quarantine.items()),
+            denied=frozenset(self._state.bind_backoff.nodes_denied(uid, now, forget=False)),
+            quarantined=frozenset(name for name, _ in self._state.quarantine.items()),
             waits_for=self._preemptions.waits_for(uid),
             only_on=only_on,
             columns=columns,

@@ -52,13 +52,7 @@ class PermitFlow:
         migrating: Migrating,
         room_given: Callable[[Instant], list[Effect]],
     ) -> None:
-        self._ledger = cluster_state.ledger
-        self._nodes = cluster_state.nodes
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._quarantine = cluster_state.quarantine
-        self._vertical_pods = cluster_state.vertical_pods
-        self._event_counts = cluster_state.event_counts
+        self._state = cluster_state
         self._permit_limits = permit_limits
         self._migrating = migrating
         self._room_given = room_given
@@ -71,22 +65,22 @@ class PermitFlow:
             case = PermitRefusal(status=400, code="migrating", message=message)
         if isinstance(case, PermitCase):
             return self._decided(case, policy, now)
-        pod = self._pods.by_key(ask.key)
-        reservation = None if pod is None else self._reservations.get(pod.uid)
-        known = reservation is not None and reservation.node in self._nodes.row_of
+        pod = self._state.pods.by_key(ask.key)
+        reservation = None if pod is None else self._state.reservations.get(pod.uid)
+        known = reservation is not None and reservation.node in self._state.nodes.row_of
         return replace(case, node=reservation.node if reservation is not None and known else None)
 
     def _case(self, ask: PermitAsk, caller: Caller | None, policy: Policy) -> "PermitCase | PermitRefusal":
         """The request with the state of its pod, or the refusal if a check fails."""
-        pod = self._pods.by_key(ask.key)
-        reservation = None if pod is None else self._reservations.get(pod.uid)
-        row = None if reservation is None else self._nodes.row_of.get(reservation.node)
+        pod = self._state.pods.by_key(ask.key)
+        reservation = None if pod is None else self._state.reservations.get(pod.uid)
+        row = None if reservation is None else self._state.nodes.row_of.get(reservation.node)
         if pod is None or pod.ended or reservation is None or row is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         if caller is not None and caller.node != reservation.node:
             message = f"{caller.name} speaks for pods of node {caller.node}, and {ask.key} is on {reservation.node}"
             return PermitRefusal(status=403, code="wrong_node", message=message)
-        vertical_pod = self._vertical_pods.get(pod.uid)
+        vertical_pod = self._state.vertical_pods.get(pod.uid)
         if pod.vertical is None or vertical_pod is None:
             return PermitRefusal(status=400, code="not_vertical", message="pod is not associated with a VM")
         # Plain pods have no slots: for these, an agent that counts in slots means compute units.
@@ -94,7 +88,7 @@ class PermitFlow:
         question = _question(ask, pod.vertical, slot_bytes, policy)
         if isinstance(question, PermitRefusal):
             return question
-        return PermitCase(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._vertical_pods.own(pod))
+        return PermitCase(pod, vertical_pod, reservation, row, ask, question, slot_bytes, self._state.vertical_pods.own(pod))
 
     def _decided(self, case: "PermitCase", policy: Policy, now: Instant) -> PermitDecision:
         pod, vertical_pod, load = case.pod, case.vertical_pod, case.ask.load
@@ -104,7 +98,7 @@ class PermitFlow:
         leaves = target_node is not None or self._migrating.is_leaving(pod.uid)
         vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, load, True
         odd = any(asked % unit for asked, unit in zip(case.question.asked, case.question.unit, strict=True))
-        self._event_counts.odd_requests += odd
+        self._state.event_counts.odd_requests += odd
         first_odd, vertical_pod.odd = odd and not vertical_pod.odd, vertical_pod.odd or odd
         if not leaves and pod.migratable and pod.vertical is not None and pod.vertical.migration is None:
             self._migrating.choice.queue.put(pod.uid, case.reservation.node, None if load is None else load.load1_micro)
@@ -119,7 +113,7 @@ class PermitFlow:
                 self._migrating.leaving_pod_changed(pod.uid)
             # Before a resize: a pod's writes are sent in this order.
             effects = [*self._permit_limits.ensure(pod.uid, now, held=held), *effects]
-        reservation = self._reservations.get(pod.uid)
+        reservation = self._state.reservations.get(pod.uid)
         assert reservation is not None
         return PermitDecision(
             uid=pod.uid,
@@ -140,7 +134,7 @@ class PermitFlow:
         uid, pod_resources = case.pod.uid, case.reservation.pod_resources
         if pod_resources.buffer == NOTHING:
             return []
-        self._reservations.recount(uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
+        self._state.reservations.recount(uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
         self._migrating.leaving_pod_changed(uid)
         self._permit_limits.persisted_permits.mark(uid)
         return self._room_given(now)
@@ -159,8 +153,8 @@ class PermitFlow:
             question = replace(question, withhold=True, max_step_units=0)
         if put_off:  # the node has not given the last permit, so the pod cannot be using it
             question = replace(question, last_permit=NOTHING)
-        free, over = self._ledger.room(case.row)
-        if put_off or self._quarantine.has_unreadable(case.reservation.node):  # the free room is not known
+        free, over = self._state.ledger.room(case.row)
+        if put_off or self._state.quarantine.has_unreadable(case.reservation.node):  # the free room is not known
             free = NOTHING
         after = settled(before, free, question, over=over)
         effects: list[Effect] = []
@@ -177,7 +171,7 @@ class PermitFlow:
         since = case.vertical_pod.denied_since
         case.vertical_pod.denied_since = None if not pressed else now if since is None else since
         if after != before:
-            self._reservations.recount(uid, after)
+            self._state.reservations.recount(uid, after)
             if not before.reserved.within(after.reserved):
                 effects += self._room_given(now)
         return effects
@@ -185,7 +179,7 @@ class PermitFlow:
     def answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
         """The answer that may be given now: at most what a restart would reserve, but at least what the agent has. Notes that
         the agent has the permit from now on."""
-        reservation, vertical_pod = self._reservations.get(decided.uid), self._vertical_pods.get(decided.uid)
+        reservation, vertical_pod = self._state.reservations.get(decided.uid), self._state.vertical_pods.get(decided.uid)
         if reservation is None or vertical_pod is None:
             return PermitRefusal(status=404, code="pod_unknown", message="pod not found")
         granted = reservation.pod_resources.reserved if vertical_pod.permitted is None else vertical_pod.permitted
@@ -280,10 +274,7 @@ class VerticalEvents:
     """Applies events about machines, permit writes and migrations to permit limits, migrations and pods' resources."""
 
     def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
-        self._pods = cluster_state.pods
-        self._reservations = cluster_state.reservations
-        self._vertical_pods = cluster_state.vertical_pods
-        self._annotations = cluster_state.annotations
+        self._state = cluster_state
         self._permit_limits = permit_limits
         self._migrating = migrating
 
@@ -312,22 +303,24 @@ class VerticalEvents:
         return []
 
     def _machine_gone(self, key: PodKey) -> None:
-        self._annotations.machine_gone(key)
-        for uid in self._vertical_pods.of_machine(key):
+        self._state.annotations.machine_gone(key)
+        for uid in self._state.vertical_pods.of_machine(key):
             self._permit_limits.persisted_permits.mark(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
         """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are assumed
         since a restart are counted again. Returns effects."""
-        if not self._annotations.machine_seen(machine):
+        if not self._state.annotations.machine_seen(machine):
             return []
         effects: list[Effect] = []
-        for uid in self._vertical_pods.of_machine(machine.key):
-            reservation, pod = self._reservations.get(uid), self._pods.get(uid)
+        for uid in self._state.vertical_pods.of_machine(machine.key):
+            reservation, pod = self._state.reservations.get(uid), self._state.pods.get(uid)
             if reservation is not None and pod is not None:
-                pod_resources = self._vertical_pods.seen(pod, reservation.pod_resources, scheduler_name=policy.scheduler_name)
+                pod_resources = self._state.vertical_pods.seen(
+                    pod, reservation.pod_resources, scheduler_name=policy.scheduler_name
+                )
                 if pod_resources != reservation.pod_resources:
-                    self._reservations.recount(uid, pod_resources)
+                    self._state.reservations.recount(uid, pod_resources)
                 self._permit_limits.persisted_permits.mark(uid)
                 effects += unreadable_permit(pod, machine.permit)
         return effects

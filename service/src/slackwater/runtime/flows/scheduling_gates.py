@@ -55,8 +55,7 @@ class SchedulingGates:
         preemptors: Preemptors,
         preemptions: Preemptions,
     ) -> None:
-        self._ledger = cluster_state.ledger
-        self._pods = cluster_state.pods
+        self._state = cluster_state
         self._placement = placement
         self._preemptors = preemptors
         self._preemptions = preemptions
@@ -86,7 +85,7 @@ class SchedulingGates:
         for uid, waiting in ready[:_MOST_PER_TICK]:
             if self._work >= enough:
                 break
-            pod = self._pods.get(uid)
+            pod = self._state.pods.get(uid)
             if pod is None:
                 del self._waiting[uid]
                 continue
@@ -101,7 +100,7 @@ class SchedulingGates:
         return self._potential_victims.examined + self._judged_rows // _ROWS
 
     def _preempts(self, pod: Pod, policy: Policy, now: Instant) -> bool:
-        self._judged_rows += self._ledger.columns.n_rows
+        self._judged_rows += self._state.ledger.columns.n_rows
         refused = self._placement.refused_everywhere(pod, policy, now) if self._is_plain(pod, policy) else None
         if refused is None:
             return False
@@ -128,7 +127,7 @@ class SchedulingGates:
         )
         spreads = bool(profile_of(policy.profiles, pod.kind).spread)
         judged = pod.kind.n_rules <= MOST_RULES
-        return judged and asked == preferences and not spreads and not self._pods.repelling
+        return judged and asked == preferences and not spreads and not self._state.pods.repelling
 
     def __len__(self) -> int:
         return len(self._waiting)
