@@ -7,7 +7,7 @@ import numpy as np
 
 from slackwater.app.settings import Settings
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
 from slackwater.sandbox.embedded.kinds import NODES, PODS
@@ -81,8 +81,8 @@ def check_dump(state_machine: StateMachine, now: Instant) -> None:
         state_machine.state.pods.get(uid) is None for uid in state_machine.state.reservations.copy()
     ):
         return
-    written = json_of(state_of(take(state_machine, now)))
-    again = json_of(state_of(take(restore(written, state_machine.policy, now), now)))
+    written = json_of(state_of(Dump(state_machine, now)))
+    again = json_of(state_of(Dump(restore(written, state_machine.policy, now), now)))
     if again != written:
         parts = sorted(part for part in written if written[part] != again.get(part))
         parts = [f"{part} {_differing(written[part], again.get(part))}" for part in parts]

@@ -15,7 +15,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitDecision, PermitRefusal
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.model.vertical import ResizeTarget
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from slackwater.runtime.restore import restore
 from tests.support import installed
 from tests.support.answers import json_of
@@ -237,10 +237,10 @@ class GrowthMachine(RuleBasedStateMachine):
     @rule()
     def a_dump_read_back_is_the_same_state(self) -> None:
         now = Instant(self.cluster.now)
-        dumped = json_of(state_of(take(self.cluster.state_machine, now)))
+        dumped = json_of(state_of(Dump(self.cluster.state_machine, now)))
         again = restore(dumped, self.cluster.policy, now)
         assert violations(again) == []
-        assert json_of(state_of(take(again, now))) == dumped
+        assert json_of(state_of(Dump(again, now))) == dumped
 
 
 TestGrowth = GrowthMachine.TestCase
@@ -252,7 +252,7 @@ def test_a_restored_state_places_as_the_one_that_was_dumped() -> None:
     for name in ("a", "b"):
         cluster.has_node(a_node(name, cpu="10", memory="40Gi"))
     cluster.ask(cluster.places("m", on="a", vertical=a_vertical(maximum=MAXIMUM)), amounts("6", "24Gi"), last=NOTHING)
-    again = restore(json_of(state_of(take(cluster.state_machine, Instant(0)))), cluster.policy, Instant(0))
+    again = restore(json_of(state_of(Dump(cluster.state_machine, Instant(0)))), cluster.policy, Instant(0))
     pod = a_pod("next", cpu="5", memory="1Gi")
     rows = [state_machine.state.nodes.rows_of(["a", "b"]) for state_machine in (cluster.state_machine, again)]
     first, second = (

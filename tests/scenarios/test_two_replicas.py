@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.app.wiring import Service
 from slackwater.model.ids import Instant
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from slackwater.sandbox.embedded.agents import AgentBehavior, Agents
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.extender_client import ConnectionLost
@@ -54,7 +54,7 @@ class Pair:
         """Whoever has watched, and takes over, counts what a process would that had just listed everything."""
         self.taken_over += 1
         mine, fresh = (
-            json_of(state_of(take(state_machine, now)))
+            json_of(state_of(Dump(state_machine, now)))
             for state_machine in (service.state_machine, as_if_begun(service.state_machine, now))
         )
         for part in _COUNTED:

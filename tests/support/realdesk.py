@@ -15,7 +15,7 @@ from slackwater.model.events import Synced
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.permits import Caller, PermitRefusal
 from slackwater.model.vertical import MigrationRef
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from tests.support.agents import AgentService, an_agent_service
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
@@ -35,7 +35,7 @@ class Cluster:
 
     def state(self) -> dict[str, Any]:
         """All of it but the generation, which counts questions too."""
-        return {**json_of(state_of(take(self.growing.state_machine, Instant(self.growing.now)))), "generation": 0}
+        return {**json_of(state_of(Dump(self.growing.state_machine, Instant(self.growing.now)))), "generation": 0}
 
 
 @asynccontextmanager

@@ -105,7 +105,7 @@ def a_dump(folder: Path, configuration: Obj | None) -> str:
     node = structs.replace(a_node("n1", labels={GROUP: "pool"}), scalars=(("pods", 110),))
     for event in (NodeSeen(node), PodSeen(a_pod("full", on="n1", cpu="4")), PodSeen(a_pod("waits", cpu="2"))):
         state_machine.apply(event, NOW)
-    document = json_of(dump.state_of(dump.take(state_machine, NOW)))
+    document = json_of(dump.state_of(dump.Dump(state_machine, NOW)))
     path = folder / "dump.json"
     path.write_text(json.dumps({**document, **({} if configuration is None else {"configuration": configuration})}))
     return str(path)

@@ -116,7 +116,7 @@ def a_dump() -> str:
     for event in (NodeSeen(node), PodSeen(builders.a_pod("on", on="n1", cpu="3")), PodSeen(builders.a_pod("waits", cpu="3"))):
         state_machine.apply(event, now)
     state_machine.apply(Synced(), now)
-    return msgspec.json.encode(dump.state_of(dump.take(state_machine, now))).decode()
+    return msgspec.json.encode(dump.state_of(dump.Dump(state_machine, now))).decode()
 
 
 def test_a_dumpstate_is_read_as_a_file_of_kubectl_is(simulate: Simulate) -> None:

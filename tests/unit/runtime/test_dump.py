@@ -5,7 +5,7 @@ from typing import Any
 
 from slackwater.model.events import Event, NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from slackwater.runtime.restore import restore
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
@@ -32,7 +32,7 @@ def a_state_machine(*, backwards: bool = False) -> StateMachine:
 
 def dumped(state_machine: StateMachine, now: float = 0.0) -> dict[str, Any]:
     """As a reader sees it."""
-    return json_of(state_of(take(state_machine, Instant(now))))  # type: ignore[no-any-return]
+    return json_of(state_of(Dump(state_machine, Instant(now))))  # type: ignore[no-any-return]
 
 
 def test_the_dump_has_the_documented_parts() -> None:
@@ -88,11 +88,11 @@ def test_equal_states_give_equal_dumps_whatever_the_order_they_came_in() -> None
 
 def test_a_taken_dump_does_not_change_with_the_state() -> None:
     state_machine = a_state_machine()
-    taken = take(state_machine, Instant(0))
+    taken = Dump(state_machine, Instant(0))
     before = state_of(taken)
     state_machine.apply(PodSeen(a_pod("late", on="a")), Instant(1))
     assert state_of(taken) == before
-    assert state_of(take(state_machine, Instant(0))) != before
+    assert state_of(Dump(state_machine, Instant(0))) != before
 
 
 def test_what_was_written_as_the_clock_began_is_read_back_so() -> None:

@@ -13,7 +13,7 @@ from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import MOST_RULES, Kind, KindInterner
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from slackwater.runtime.record.calls import encoded
 from slackwater.runtime.restore import restore
@@ -102,7 +102,7 @@ def test_the_planning_process_and_dumps_have_all_rules_and_records_what_was_kept
     state_machine = StateMachine(installed.POLICY)
     for event in (NodeSeen(a_node("n-0")), PodSeen(pod)):
         state_machine.apply(event, Instant(0.0))
-    found = json_of(state_of(take(state_machine, Instant(0.0))))
+    found = json_of(state_of(Dump(state_machine, Instant(0.0))))
     assert "packed_rules" not in found["objects"]["kinds"][0]
     restored = restore(msgspec.json.decode(msgspec.json.encode(found)), installed.POLICY, Instant(0.0))
     assert restored.state.pods.get(pod.uid) == whole

@@ -1,34 +1,28 @@
 """Dumps the state machine's whole state as one value, the answer of `GET /dumpstate`.
 
-`take` copies the mutable state quickly and runs on the event loop; `state_of` does the slow part and may run in a thread.
+`Dump` copies the mutable state quickly and runs on the event loop; `state_of` does the slow part and may run in a thread.
 Entries are sorted by name and amounts are integers (milliCPU, bytes), so two dumps of the same state are equal.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
 from msgspec import structs, to_builtins
 
 from slackwater.cluster.holds import Hold, HoldKey
-from slackwater.cluster.quarantine import Quarantined
 from slackwater.cluster.reservations import Reservation
-from slackwater.cluster.vertical_pods import AnnotationPlace, VerticalPodState
-from slackwater.controllers.migration.migration_choice import MigrationBackoff
+from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.state import Migration
-from slackwater.controllers.placement.tried_nodes import SampleMiss
 from slackwater.controllers.preemption.state import Preemption
 from slackwater.model.columns import NodeColumns
-from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row
-from slackwater.model.kubernetes_rules import KubernetesVersion
-from slackwater.model.objects import DisruptionBudget, Node, Pod
-from slackwater.model.pauses import Pause
+from slackwater.model.ids import Instant, PodKey, PodUid, Row
+from slackwater.model.json_answer import JsonAnswer
+from slackwater.model.objects import Node, Pod
 from slackwater.model.permits import read_written
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, RESOURCES, Amounts
-from slackwater.model.vertical import Machine, VirtualMachineMigration
 from slackwater.runtime.dump_answer import (
     CountedPod,
     DeniedBind,
@@ -54,85 +48,50 @@ from slackwater.runtime.dump_answer import (
 )
 from slackwater.runtime.state_machine import StateMachine
 
-#: The fields of `DumpedPermit` that are those of `VerticalPodState`: amounts, and others.
-SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
-SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
-#: The fields of `DumpedMigration` that are those of `Migration`.
-SAME_OF_MIGRATIONS: Final = ("pod", "source", "target_node", "created", "target", "landed")
-
 #: How the version of every dump begins.
 FAMILY: Final = "slackwater.dev/dumpstate/"
 VERSION: Final = f"{FAMILY}v1alpha3"
 _NO_KIND: Final = Kind(namespace="", requests=NOTHING)
+_Part = TypeVar("_Part", bound=JsonAnswer)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Dump:
     """A copy of the state machine's state, taken at `now`. `state_of` writes instants as seconds relative to `now`."""
 
-    now: Instant
-    generation: Generation
-    synced: bool
-    columns: NodeColumns
-    nodes: Sequence[tuple[Row, Node]]
-    row_names: Mapping[Row, NodeName]
-    reservations: Mapping[PodUid, Reservation]
-    pods: Sequence[Pod]
-    holds: Sequence[tuple[HoldKey, Hold]]
-    sample_miss: Sequence[tuple[PodUid, SampleMiss]]
-    bind_backoff: Sequence[tuple[PodUid, NodeName, float, bool]]
-    budgets: Sequence[DisruptionBudget]
-    preemptions: Sequence[tuple[PodUid, Preemption]]
-    quarantine: Sequence[tuple[NodeName, Quarantined]]
-    pauses: tuple[Pause, ...]
-    kubernetes: KubernetesVersion
-    vertical_pods: Sequence[tuple[PodUid, VerticalPodState]]
-    #: For each pod that grows in place, the object (pod or VirtualMachine) whose annotation contains its permit.
-    places: Mapping[PodUid, AnnotationPlace]
-    queue: Sequence[tuple[NodeName, PodUid, int | None, int]]
-    moves: Sequence[Migration]
-    vmms: Sequence[VirtualMachineMigration]
-    machines: Sequence[Machine]
-    migration_backoffs: Sequence[tuple[PodKey, MigrationBackoff]]
-    cleanup: Sequence[tuple[PodKey, Instant]]
-    written: Sequence[tuple[PodUid, int, str | None]]
-    epoch: int
-
-
-def take(state_machine: StateMachine, now: Instant) -> Dump:
-    """Copies the state. Runs on the event loop, so that no event changes the state meanwhile."""
-    state, migrating = state_machine.state, state_machine.migrating
-    nodes = list(state.nodes)
-    vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state.vertical_pods.items()]
-    known = ((uid, state.pods.known(uid)) for uid, _ in vertical_pods)
-    return Dump(
-        now=now,
-        generation=state_machine.generation,
-        synced=state_machine.synced,
-        columns=state.ledger.columns.copy(),
-        nodes=nodes,
-        row_names={row: node.name for row, node in nodes},
-        reservations=state.reservations.copy(),
-        pods=list(state.pods),
-        holds=list(state.holds),
-        sample_miss=state_machine.sample_misses.items(),
-        bind_backoff=state.bind_backoff.left(now),
-        budgets=list(state.budgets),
-        preemptions=[(uid, replace(found, waiting=set(found.waiting))) for uid, found in state_machine.preemptions.items()],
-        quarantine=list(state.quarantine.items()),
-        pauses=state_machine.pausing.pauses,
-        kubernetes=state_machine.policy.kubernetes,
-        vertical_pods=vertical_pods,
-        places={uid: state.annotations.place_of(pod) for uid, pod in known if pod is not None and pod.vertical is not None},
-        queue=migrating.choice.queue.entries(),
-        moves=[replace(move) for move in migrating.migrations.values()],
-        vmms=list(migrating.objects.values()),
-        machines=state.annotations.machines(),
-        migration_backoffs=list(migrating.choice.backoffs.items()),
-        cleanup=list(migrating.cleanup.items()),
-        written=state.annotations.written(),
-        epoch=state.vertical_pods.epoch,
-    )
+    def __init__(self, state_machine: StateMachine, now: Instant) -> None:
+        """Copies the state. Runs on the event loop, so that no event changes the state meanwhile."""
+        state, migrating = state_machine.state, state_machine.migrating
+        self.now = now
+        self.generation = state_machine.generation
+        self.synced = state_machine.synced
+        self.columns = state.ledger.columns.copy()
+        self.nodes = list(state.nodes)
+        self.row_names = {row: node.name for row, node in self.nodes}
+        self.reservations = state.reservations.copy()
+        self.pods = list(state.pods)
+        self.holds = list(state.holds)
+        self.sample_miss = state_machine.sample_misses.items()
+        self.bind_backoff = state.bind_backoff.left(now)
+        self.budgets = list(state.budgets)
+        preemptions = state_machine.preemptions.items()
+        self.preemptions = [(uid, replace(found, waiting=set(found.waiting))) for uid, found in preemptions]
+        self.quarantine = list(state.quarantine.items())
+        self.pauses = state_machine.pausing.pauses
+        self.kubernetes = state_machine.policy.kubernetes
+        self.vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state.vertical_pods.items()]
+        known = ((uid, state.pods.known(uid)) for uid, _ in self.vertical_pods)
+        #: For each pod that grows in place, the object (pod or VirtualMachine) whose annotation contains its permit.
+        self.places = {
+            uid: state.annotations.place_of(pod) for uid, pod in known if pod is not None and pod.vertical is not None
+        }
+        self.queue = migrating.choice.queue.entries()
+        self.moves = [replace(move) for move in migrating.migrations.values()]
+        self.vmms = list(migrating.objects.values())
+        self.machines = state.annotations.machines()
+        self.migration_backoffs = list(migrating.choice.backoffs.items())
+        self.cleanup = list(migrating.cleanup.items())
+        self.written = state.annotations.written()
+        self.epoch = state.vertical_pods.epoch
 
 
 def state_of(dump: Dump, *, autoscaler: Value | None = None, configuration: Value | None = None) -> State:
@@ -220,12 +179,26 @@ def _kind(kind: Kind) -> Value:
     return document
 
 
+def _of(kind: type[_Part], source: object, **others: Any) -> _Part:
+    """A `kind` with the fields `others`, and in its other fields what `source` has by the same names."""
+    same = {name: getattr(source, name) for name in kind.__struct_fields__ if name not in others}
+    return kind(**others, **{name: _plain(value) for name, value in same.items()})
+
+
+def _plain(value: object) -> Any:
+    return dumped_amounts(value) if isinstance(value, Amounts) else to_builtins(value)
+
+
+def dumped_amounts(amounts: Amounts) -> DumpedAmounts:
+    return DumpedAmounts(cpu=amounts.cpu, memory=amounts.memory)
+
+
 def _node(columns: NodeColumns, row: Row, node: Node) -> DumpedNode:
     cpu, memory = (
         NodeNumbers(**{name: int(getattr(columns, name)[r, row]) for name in NodeNumbers.__struct_fields__})
         for r in range(len(RESOURCES))
     )
-    return DumpedNode(name=node.name, cpu=cpu, memory=memory, ready=node.ready, unschedulable=node.unschedulable)
+    return _of(DumpedNode, node, cpu=cpu, memory=memory)
 
 
 def _counted(dump: Dump, uid: PodUid, reservation: Reservation) -> CountedPod:
@@ -233,49 +206,30 @@ def _counted(dump: Dump, uid: PodUid, reservation: Reservation) -> CountedPod:
         PodNumbers(**{name: getattr(reservation.pod_resources, name)[r] for name in PodNumbers.__struct_fields__})
         for r in range(len(RESOURCES))
     )
-    return CountedPod(
-        **_named(reservation.key),
-        uid=uid,
-        node=reservation.node,
-        state=reservation.state,
-        ask_in_seconds=_seconds(reservation.deadline, dump.now),
-        vertical=reservation.vertical,
-        priority=reservation.priority,
-        cpu=cpu,
-        memory=memory,
+    ask_in_seconds = _seconds(reservation.deadline, dump.now)
+    return _of(
+        CountedPod, reservation, **_named(reservation.key), uid=uid, ask_in_seconds=ask_in_seconds, cpu=cpu, memory=memory
     )
 
 
 def _pending(pod: Pod) -> PendingPod:
-    return PendingPod(
-        **_named(pod.key),
-        uid=pod.uid,
-        scheduler_name=pod.kind.scheduler_name,
-        priority=pod.priority,
-        requests=dumped_amounts(pod.kind.requests),
-        message=pod.unschedulable_message,
+    kind, message = pod.kind, pod.unschedulable_message
+    return _of(
+        PendingPod, pod, **_named(pod.key), scheduler_name=kind.scheduler_name, requests=_plain(kind.requests), message=message
     )
 
 
 def _hold(dump: Dump, key: HoldKey, hold: Hold) -> DumpedHold:
-    return DumpedHold(
-        **_named(hold.key),
-        uid=key.uid,
-        cause=key.cause,
-        node=dump.row_names.get(hold.row),
-        amounts=dumped_amounts(hold.amounts),
-        ends_in_seconds=_seconds(hold.deadline, dump.now),
-        nominee=hold.nominee,
-    )
+    node, ends_in_seconds = dump.row_names.get(hold.row), _seconds(hold.deadline, dump.now)
+    return _of(DumpedHold, hold, **_named(hold.key), uid=key.uid, cause=key.cause, node=node, ends_in_seconds=ends_in_seconds)
 
 
 def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> DumpedGate:
-    return DumpedGate(
+    return _of(
+        DumpedGate,
+        preemption,
         **_named(preemption.pod.key),
         uid=uid,
-        shut=preemption.shut,
-        phase=preemption.phase,
-        node=preemption.node,
         priority=preemption.pod.priority,
         waiting_for=sorted(preemption.waiting),
         since_seconds=round(now - preemption.since, 3),
@@ -286,44 +240,33 @@ def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> DumpedGate:
 def _permit(dump: Dump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKey | None) -> DumpedPermit:
     place = dump.places.get(uid)
     written = None if place is None else read_written(place.text)
-    same: dict[str, Any] = {name: getattr(vertical_pod, name) for name in SAME}
-    same |= {name: _maybe(getattr(vertical_pod, name)) for name in SAME_AMOUNTS}
-    return DumpedPermit(
+    return _of(
+        DumpedPermit,
+        vertical_pod,
         **_named(name),
         uid=uid,
         on=None if place is None else place.on,
-        permit=_maybe(None if written is None else written.permit),
-        limit=_maybe(None if written is None else written.permit_limit),
-        writing=to_builtins(vertical_pod.writing),
+        permit=None if written is None else dumped_amounts(written.permit),
+        limit=None if written is None else dumped_amounts(written.permit_limit),
         doubted=[to_builtins(written) for written in vertical_pod.unconfirmed],
         heard_in_seconds=_seconds(vertical_pod.heard_at, dump.now),
         denied_since_seconds=_seconds(vertical_pod.denied_since, dump.now),
         behind=vertical_pod.lagging,
-        load=to_builtins(vertical_pod.load),
         written_in_seconds=_seconds(vertical_pod.written_at, dump.now),
         settle_in_seconds=_seconds(vertical_pod.settle_at, dump.now),
-        vertical=to_builtins(vertical_pod.vertical),
-        **same,
     )
 
 
 def _migration(dump: Dump, move: Migration, phase: str | None) -> DumpedMigration:
-    return DumpedMigration(
+    target_in_seconds = _seconds(move.target_since, dump.now)
+    return _of(
+        DumpedMigration,
+        move,
         **_named(move.key),
-        **{name: getattr(move, name) for name in SAME_OF_MIGRATIONS},
         machine=move.machine.name,
-        amounts=dumped_amounts(move.amounts),
         phase=phase,
-        target_in_seconds=_seconds(move.target_since, dump.now),
+        target_in_seconds=target_in_seconds,
     )
-
-
-def dumped_amounts(amounts: Amounts) -> DumpedAmounts:
-    return DumpedAmounts(cpu=amounts.cpu, memory=amounts.memory)
-
-
-def _maybe(amounts: Amounts | None) -> DumpedAmounts | None:
-    return None if amounts is None else dumped_amounts(amounts)
 
 
 def _seconds(at: Instant | None, now: Instant) -> float | None:

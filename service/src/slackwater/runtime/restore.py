@@ -25,13 +25,18 @@ from slackwater.model.pod_constraints import Kind
 from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
-from slackwater.runtime.dump import SAME, SAME_AMOUNTS, SAME_OF_MIGRATIONS, VERSION
+from slackwater.runtime.dump import VERSION
 from slackwater.runtime.dump_answer import DumpedMigration, DumpedPermit, PodNumbers
 from slackwater.runtime.state_machine import StateMachine
 
 Json = Mapping[str, Any]
 
 _FORGET_SECONDS: Final = 300.0
+#: The fields of `DumpedPermit` that are those of `VerticalPodState`: amounts, and others.
+_SAME_AMOUNTS: Final = ("permitted", "resized_from", "has", "lowered_from", "settle_for")
+_SAME: Final = ("exact", "fenced", "found_on", "doubtful", "odd", "urgent", "attempts", "oscillating")
+#: The fields of `DumpedMigration` that are those of `Migration`.
+_SAME_OF_MIGRATIONS: Final = ("pod", "source", "target_node", "created", "target", "landed")
 #: The keys of vertical pods and migrations in the document, by the names of the fields.
 _KEYS: Final = {field.name: field.encode_name for kind in (DumpedPermit, DumpedMigration) for field in structs.fields(kind)}
 #: Placeholder while a pod is converted: the dump has each equivalence group only once.
@@ -129,8 +134,8 @@ class _Restoring:
 
     def _vertical_pod(self, entry: Json) -> None:
         uid = PodUid(entry["uid"])
-        same: dict[str, Any] = {name: entry[_KEYS[name]] for name in SAME}
-        same |= {name: _amounts(entry[_KEYS[name]]) for name in SAME_AMOUNTS}
+        same: dict[str, Any] = {name: entry[_KEYS[name]] for name in _SAME}
+        same |= {name: _amounts(entry[_KEYS[name]]) for name in _SAME_AMOUNTS}
         vertical_pod = VerticalPodState(
             msgspec.convert(entry["vertical"], Vertical),
             machine=None,
@@ -168,7 +173,7 @@ class _Restoring:
                 Migration(
                     key=PodKey(entry["namespace"], entry["name"]),
                     machine=PodKey(entry["namespace"], entry["machine"]),
-                    **{name: entry[_KEYS[name]] for name in SAME_OF_MIGRATIONS},
+                    **{name: entry[_KEYS[name]] for name in _SAME_OF_MIGRATIONS},
                     amounts=amounts_of([entry["amounts"][resource] for resource in RESOURCES]),
                     target_since=self._at(entry["targetInSeconds"]),
                 )

@@ -4,7 +4,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
 from slackwater.controllers.preemption.metrics import preemption_families
-from slackwater.runtime.dump import state_of, take
+from slackwater.runtime.dump import Dump, state_of
 from slackwater.runtime.restore import restore
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod
@@ -55,7 +55,7 @@ def test_an_error() -> None:
 def test_a_shut_gate_is_in_the_dump_and_a_dump_read_back_keeps_no_room() -> None:
     cluster, victim = a_cluster()
     cluster.now += 2.0
-    dump = json_of(state_of(take(cluster.state_machine, cluster.at)))
+    dump = json_of(state_of(Dump(cluster.state_machine, cluster.at)))
     assert dump["gates"] == [
         {
             "namespace": "default",

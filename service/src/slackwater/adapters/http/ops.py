@@ -184,7 +184,7 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, sources: StatusSources,
     )
     async def dumpstate() -> Response:
         async with one_dump:
-            taken = dump.take(state_machine, clock())
+            taken = dump.Dump(state_machine, clock())
             answer = partial(dump.state_of, taken, autoscaler=sources.autoscaler(), configuration=sources.settings.in_force)
             return await anyio.to_thread.run_sync(lambda: encoded(answer()))
 
