@@ -18,14 +18,7 @@ from typing import Final
 
 import structlog
 
-from slackwater.controllers.leadership.lease import (
-    Lease,
-    LeaseObservation,
-    LeaseStore,
-    LeaseUnreachable,
-    LeaseWatcher,
-    holder_name,
-)
+from slackwater.controllers.leadership.lease import Lease, LeaseStore, LeaseUnreachable, LeaseWatcher, holder_name
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Clock
@@ -46,7 +39,7 @@ class LeaderElectorConfig:
     retry_seconds: float = 2.0
 
 
-class LeaderElector:
+class LeaderElector(LeaseWatcher):
     """Elects the leader through our own Lease.
 
     `identity` is `<our Pod's name>_<a unique suffix>`. `wall` returns Unix seconds, only for the times that people read in the
@@ -64,25 +57,17 @@ class LeaderElector:
         wall: Callable[[], float],
         rng: Random,
     ) -> None:
+        # Several calls may fail before the Lease's time is over.
+        call_seconds, retry_seconds = config.renew_seconds / 3, config.retry_seconds
+        super().__init__(
+            store, leadership, call_seconds=call_seconds, retry_seconds=retry_seconds, spread=_SPREAD, clock=clock, rng=rng
+        )
         self.identity = identity
-        self._store = store
-        self._leadership = leadership
         self._config = config
-        #: The timeout of one call; several may fail before the Lease's time is over.
-        self._call_seconds = config.renew_seconds / 3
-        self._clock = clock
         self._wall = wall
-        self._observation = LeaseObservation()
-        self._read_failing = False
         self._released = False
         #: When the next renewal is due: watch events do not cause earlier ones.
         self._renew_at = Instant(0.0)
-        self._lease_watcher = LeaseWatcher(store, self._try, retry_seconds=config.retry_seconds, spread=_SPREAD, rng=rng)
-        leadership.on_doubt = self._lease_watcher.read_soon
-
-    async def run(self) -> None:
-        """Takes the Lease when it is free, and renews it, until cancelled."""
-        await self._lease_watcher.run()
 
     async def release(self) -> None:
         """Ends leadership at once, and releases the Lease if it is ours."""
@@ -102,33 +87,23 @@ class LeaderElector:
             return
         _log.info("the lease is given back" if written is not None else "the lease was another's already")
 
-    async def _try(self) -> None:
+    async def _look(self) -> None:
         """Reads the Lease, and takes or renews it if possible."""
         if self._released or (self._leadership.leads() and self._clock() < self._renew_at):
             return
-        try:
-            if not self._ours():
-                await self._read()
-            if self._ours() or self._observation.free_at <= self._clock():
-                await self._take()
-        except LeaseUnreachable as error:
-            if not self._read_failing:
-                _log.warning("the lease cannot be reached", problem=str(error), leads=self._leadership.leads())
-            self._read_failing = True
-        else:
-            self._read_failing = False
+        if not self._ours():
+            await self._read()
+        if self._ours() or self._observation.free_at <= self._clock():
+            await self._take()
 
     def _ours(self) -> bool:
         return self._observation.lease is not None and self._observation.lease.holder == self.identity
 
-    async def _read(self) -> None:
-        asked_at = self._clock()
-        found = await self._store.read(timeout_seconds=self._call_seconds)
-        self._observation.note_read(found, asked_at=asked_at, answered_at=self._clock())
-        holder = "" if found is None else found.holder
-        self._leadership.held_by(holder)
+    async def _read(self) -> str:
+        holder = await super()._read()
         if holder != self.identity:
             self._leadership.end()
+        return holder
 
     async def _take(self) -> None:
         """Takes the Lease, or renews it if it is ours."""
@@ -165,7 +140,7 @@ class LeaderElector:
 _LOOK_SECONDS: Final = 3.0
 
 
-class LeaseFollower:
+class LeaseFollower(LeaseWatcher):
     """Leads while kube-scheduler's Lease names us. `names`: the host names that kube-scheduler may use in its identity: our
     Pod's name, and our host's.
     """
@@ -180,35 +155,16 @@ class LeaseFollower:
         clock: Clock,
         rng: Random,
     ) -> None:
-        self._store = store
-        self._leadership = leadership
+        super().__init__(
+            store, leadership, call_seconds=_LOOK_SECONDS, retry_seconds=retry_seconds, spread=0.0, clock=clock, rng=rng
+        )
         self._names = frozenset(names)
-        self._clock = clock
-        self._observation = LeaseObservation()
-        self._blind = False
-        self._lease_watcher = LeaseWatcher(store, self._read_lease, retry_seconds=retry_seconds, spread=0.0, rng=rng)
-        leadership.on_doubt = self._lease_watcher.read_soon
-
-    async def run(self) -> None:
-        """Follows the Lease until cancelled."""
-        await self._lease_watcher.run()
 
     async def release(self) -> None:
         """Does nothing: kube-scheduler releases its Lease itself."""
 
-    async def _read_lease(self) -> None:
-        asked_at = self._clock()
-        try:
-            lease = await self._store.read(timeout_seconds=_LOOK_SECONDS)
-        except LeaseUnreachable as error:
-            if not self._blind:
-                _log.warning("the scheduler's lease cannot be read", problem=str(error), leads=self._leadership.leads())
-            self._blind = True
-            return
-        self._blind = False
-        self._observation.note_read(lease, asked_at=asked_at, answered_at=self._clock())
-        holder = "" if lease is None else lease.holder
-        self._leadership.held_by(holder)
+    async def _look(self) -> None:
+        holder = await self._read()
         if holder and holder_name(holder) in self._names:
             self._leadership.extend(self._observation.holds_until)
         else:

@@ -2,14 +2,15 @@
 
 - `Lease` and `LeaseStore`: the Lease as a value, and the interface through which it is read and written.
 - `LeaseObservation`: what this replica has seen of the Lease, and until when that is valid.
-- `LeaseWatcher`: reads the Lease repeatedly.
+- `LeaseWatcher`: reads the Lease repeatedly; the base of those that come to lead by it (`elector`).
 
 In: reads of the Lease and watch events. Out: who holds the Lease, and until when. Invariant: the holder stops leading before
 another replica begins, even if either of them learns late of a renewal.
 """
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
@@ -18,7 +19,9 @@ from typing import Final, Protocol
 import anyio
 import structlog
 
+from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
+from slackwater.ports.clock import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,34 +121,66 @@ _PAUSE_SECONDS: Final = 0.02
 _WATCH_AGAIN_SECONDS: Final = 1.0
 
 
-class LeaseWatcher:
-    """Calls `look`, which reads the Lease, soon after each change of the Lease and at least every `retry_seconds`.
+class LeaseWatcher(ABC):
+    """Reads one Lease: soon after each change, and at least every `retry_seconds`. Subclasses decide by it who leads.
 
-    `look` reads once and never raises. Each pause is longer by a random share, at most `spread`. A watch event only starts a
-    read. Its content is never used, because a process that was suspended reads old events when it continues.
+    Each pause is longer by a random share, at most `spread`. A watch event only starts a read. Its content is never used,
+    because a process that was suspended reads old events when it continues. `call_seconds` is the timeout of one call.
     """
 
     def __init__(
-        self, store: LeaseStore, look: Callable[[], Awaitable[None]], *, retry_seconds: float, spread: float, rng: Random
+        self,
+        store: LeaseStore,
+        leadership: Leadership,
+        *,
+        call_seconds: float,
+        retry_seconds: float,
+        spread: float,
+        clock: Clock,
+        rng: Random,
     ) -> None:
         self._store = store
-        self._look = look
+        self._leadership = leadership
+        self._call_seconds = call_seconds
         self._retry_seconds = retry_seconds
         self._spread = spread
+        self._clock = clock
         self._rng = rng
+        self._observation = LeaseObservation()
         self._woken = anyio.Event()
-        self._watch_failing = False
+        self._read_failing = self._watch_failing = False
+        leadership.on_doubt = self._read_soon
 
-    def read_soon(self) -> None:
+    def _read_soon(self) -> None:
         self._woken.set()
 
+    @abstractmethod
+    async def _look(self) -> None:
+        """Reads the Lease if need be, and does what follows. May raise `LeaseUnreachable`."""
+
+    async def _read(self) -> str:
+        """Reads the Lease, and returns the identity that it names; "" if it names nobody."""
+        asked_at = self._clock()
+        found = await self._store.read(timeout_seconds=self._call_seconds)
+        self._observation.note_read(found, asked_at=asked_at, answered_at=self._clock())
+        holder = "" if found is None else found.holder
+        self._leadership.held_by(holder)
+        return holder
+
     async def run(self) -> None:
-        """Watches the Lease and calls `look` until cancelled."""
+        """Watches the Lease, and leads while the Lease says so, until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._listen, name="watch of the lease")
             while True:
                 self._woken = anyio.Event()
-                await self._look()
+                try:
+                    await self._look()
+                except LeaseUnreachable as error:
+                    if not self._read_failing:
+                        _log.warning("the lease cannot be reached", problem=str(error), leads=self._leadership.leads())
+                    self._read_failing = True
+                else:
+                    self._read_failing = False
                 await anyio.sleep(_PAUSE_SECONDS)
                 with anyio.move_on_after(self._retry_seconds * (1 + self._spread * self._rng.random())):
                     await self._woken.wait()
