@@ -19,8 +19,8 @@ from typing import Any, Final, cast
 import yaml
 from prometheus_client.core import Metric
 
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.state_metrics import node_families
-from slackwater.adapters.kube.client import ApiPort
 from slackwater.app import rbac, wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler

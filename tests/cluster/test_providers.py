@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 import pytest
 
+from slackwater.adapters.api_calls import ApiCalls
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.externalgrpc import reading
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
@@ -15,7 +16,6 @@ from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app import rbac
-from slackwater.app.clouds import KubeApi
 from slackwater.app.settings import Settings, loads
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
@@ -128,7 +128,7 @@ def _kwok(api: FlakyApi, groups: Sequence[KwokGroup], clock: list[float], ground
 
 
 @asynccontextmanager
-async def kwok_rig(api: FlakyApi, _: KubeApi, ground: Ground) -> AsyncIterator[Rig]:
+async def kwok_rig(api: FlakyApi, _: ApiCalls, ground: Ground) -> AsyncIterator[Rig]:
     clock = [1000.0]
     labels = {**TEMPLATE["metadata"]["labels"], _GROUND: ground.name}
     body = {**TEMPLATE, "metadata": {"labels": labels}}
@@ -145,7 +145,7 @@ async def kwok_rig(api: FlakyApi, _: KubeApi, ground: Ground) -> AsyncIterator[R
 
 
 @asynccontextmanager
-async def clusterapi_rig(api: FlakyApi, admin: KubeApi, ground: Ground) -> AsyncIterator[Rig]:
+async def clusterapi_rig(api: FlakyApi, admin: ApiCalls, ground: Ground) -> AsyncIterator[Rig]:
     await crds.install(ground.api)
     controller = MachineController(admin, ground.name, node_labels={_GROUND: ground.name})
     kind = "MachineDeployment"
@@ -158,7 +158,7 @@ async def clusterapi_rig(api: FlakyApi, admin: KubeApi, ground: Ground) -> Async
     yield ClusterApiRig(ground, api, controller, provider, group, other)
 
 
-RIGS: Final[dict[str, Callable[[FlakyApi, KubeApi, Ground], AbstractAsyncContextManager[Rig]]]] = {
+RIGS: Final[dict[str, Callable[[FlakyApi, ApiCalls, Ground], AbstractAsyncContextManager[Rig]]]] = {
     "kwok": kwok_rig,
     "clusterapi": clusterapi_rig,
 }
@@ -194,9 +194,9 @@ async def rig(
     await _grant_record(ground)
     ours, admins = (str(control_plane.kubeconfig(name)) for name in ("slackwater", "admin"))
     async with open_client(kubeconfig=ours) as client, open_client(kubeconfig=admins) as admin:
-        api = FlakyApi(KubeApi(client))
+        api = FlakyApi(client)
         await _until_granted(ground)
-        async with RIGS[request.param](api, KubeApi(admin), ground) as rig:
+        async with RIGS[request.param](api, admin, ground) as rig:
             yield rig
 
 
@@ -224,9 +224,9 @@ async def test_kwok_makes_the_nodes_of_a_group_live(provider_rights: None, contr
     """With the real controller beside it, and the provider running by itself."""
     await _grant_record(ground)
     async with open_client(kubeconfig=str(control_plane.kubeconfig("slackwater"))) as client:
-        api = FlakyApi(KubeApi(client))
+        api = FlakyApi(client)
         await _until_granted(ground)
-        async with kwok_rig(api, KubeApi(client), ground) as rig:
+        async with kwok_rig(api, client, ground) as rig:
             await rig.provider.grow(rig.group, seen=FIRST_SIZE, to=FIRST_SIZE + 2, timeout_seconds=60)
             await rig.settle()
 

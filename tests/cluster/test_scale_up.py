@@ -13,7 +13,6 @@ import yaml
 
 from slackwater.adapters.kube.client import open_client
 from slackwater.app import rbac
-from slackwater.app.clouds import KubeApi
 from slackwater.app.settings import loads
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.bodies import a_pod
@@ -135,7 +134,7 @@ async def test_machine_deployments_grow_in_batches_too(stage: Stage, ground: Gro
     await grant(ground, settings)
     async with open_client(kubeconfig=str(control_plane.kubeconfig("admin"))) as admin, anyio.create_task_group() as tasks:
         capacity = {"cpu": "4", "memory": "16Gi", "pods": "110"}
-        controller = MachineController(KubeApi(admin), ground.name, node_labels={_GROUND: ground.name}, capacity=capacity)
+        controller = MachineController(admin, ground.name, node_labels={_GROUND: ground.name}, capacity=capacity)
         await controller.create(
             "machinedeployments", a_scaled("MachineDeployment", "pool", replicas=0, annotations=annotations)
         )

@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from slackwater.adapters.kube.client import Call, Params, Response
+from slackwater.adapters.api_calls import Call, Params, Response
 from slackwater.adapters.kube.errors import NoAnswer, StatusError, Unreachable
 from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.server import ApiServer
@@ -31,7 +31,7 @@ About = Callable[[str, str, bytes | None], Callable[[int], None]]
 
 
 class Wire:
-    """Implements `adapters.kube.client.ApiPort`. `about` learns of each request before the server carries it
+    """Implements `adapters.api_calls.ApiPort`. `about` learns of each request before the server carries it
     out, and of its status after that."""
 
     def __init__(self, server: ApiServer, timers: Timers, sky: Sky, rng: Random, *, about: About, binds: SentBinds) -> None:
@@ -91,8 +91,7 @@ class Wire:
     def _refusal(self, method: str) -> Response:
         found = [*_REFUSALS, *([] if method == "GET" else [(409, "Conflict")])]
         code, reason = self._rng.choice(found)
-        fault = Fault(code, reason, "as the simulation has it", retry_after=1 if code == 429 else None).answer()
-        return Response(fault.status, fault.body, fault.headers)
+        return Fault(code, reason, "as the simulation has it", retry_after=1 if code == 429 else None).answer()
 
     def _dark(self) -> bool:
         """It changes while one waits."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 
-from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.api_calls import ApiCalls
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
@@ -66,7 +66,7 @@ def a_store() -> ObjectStore:
     return ObjectStore(served={NODES, *(f"{GROUP_PATH}/{plural}" for plural in plurals)})
 
 
-def a_provider(api: ApiServer, wanted: GroupSelection | None = None) -> ClusterApiProvider:
+def a_provider(api: ApiCalls, wanted: GroupSelection | None = None) -> ClusterApiProvider:
     stamps = count()
     return ClusterApiProvider(api, wanted or GroupSelection(namespace=None), stamp=lambda: f"stamp-{next(stamps)}")
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from slackwater.adapters.cloud.apiserver import ApiServer
+from slackwater.adapters.api_calls import ApiCalls
 from slackwater.adapters.cloud.kwok.nodes import NODES_PATH, KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.decode import NodeDecoder
@@ -85,7 +85,7 @@ def a_store() -> ObjectStore:
     return ObjectStore(served={NODES_PATH, CONFIG_MAPS})
 
 
-def a_provider(api: ApiServer, groups: Sequence[KwokGroup], clock: list[float]) -> KwokProvider:
+def a_provider(api: ApiCalls, groups: Sequence[KwokGroup], clock: list[float]) -> KwokProvider:
     return KwokProvider(api, groups, now=lambda: clock[0], seed=7, namespace="kube-system")
 
 

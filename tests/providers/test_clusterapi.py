@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, listed
+from slackwater.adapters.api_calls import Call, Response
+from slackwater.adapters.cloud.apiserver import listed
 from slackwater.adapters.cloud.clusterapi.objects import MachineWire
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceId, NodeGroup
@@ -409,17 +410,9 @@ class TestAPoolWithoutMachines:
 class ANestedMachine:
     """An API server with one Machine, whose `managedFields` are nested nearly as deep as an API server stores."""
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] = NO_PARAMS,
-        body: object = None,
-        content_type: str = "application/json",
-    ) -> Answer:
+    async def send(self, call: Call) -> Response:
         nested = b"[" * 9_000 + b"]" * 9_000
-        return Answer(200, b'{"items":[{"metadata":{"name":"deep","managedFields":%s}}]}' % nested)
+        return Response(200, b'{"items":[{"metadata":{"name":"deep","managedFields":%s}}]}' % nested)
 
 
 async def test_a_deeply_nested_machine_does_not_make_the_list_unreadable() -> None:

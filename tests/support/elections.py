@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from slackwater.adapters.kube.client import Call, Params, Response
+from slackwater.adapters.api_calls import Call, Params, Response
 from slackwater.adapters.kube.errors import NoAnswer
 from slackwater.adapters.kube.lease_store import ApiLease
 from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig, LeaseFollower
@@ -23,7 +23,7 @@ CONFIG: Final = LeaderElectorConfig(lease_seconds=15, renew_seconds=10.0, retry_
 
 
 class StoppableApi:
-    """Implements `adapters.kube.client.ApiPort`. While `stopped` nothing passes; what was about to leave does so afterwards,
+    """Implements `adapters.api_calls.ApiPort`. While `stopped` nothing passes; what was about to leave does so afterwards,
     also when nobody waits for it any more: `late` counts those, by the status they met."""
 
     def __init__(self, server: ApiServer, delay_seconds: float = 0.001) -> None:

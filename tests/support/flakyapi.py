@@ -1,12 +1,10 @@
 """Any API server of the providers, with what goes wrong on the way: answers that get lost, and silence."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import anyio
 
-from slackwater.adapters.api_objects import Unanswered
-from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer, ApiServer
+from slackwater.adapters.api_calls import ApiCalls, Call, Response, Unanswered
 
 
 @dataclass
@@ -15,32 +13,25 @@ class FlakyApi:
     to one write to a path of each of these ends gets lost, after it was carried out. `refused_paths`: the status that writes to
     paths of these ends get."""
 
-    api: ApiServer
+    api: ApiCalls
     lost: list[bool] = field(default_factory=list)
     lost_paths: list[str] = field(default_factory=list)
     refused_paths: dict[str, int] = field(default_factory=dict)
     silent: bool = False
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] = NO_PARAMS,
-        body: object = None,
-        content_type: str = "application/json",
-    ) -> Answer:
+    async def send(self, call: Call) -> Response:
+        method, path = call.method, call.path
         if self.silent:
             await anyio.sleep_forever()
         if method == "GET":
-            return await self.api.ask(method, path, params=params)
+            return await self.api.send(call)
         for end, status in self.refused_paths.items():
             if path.endswith(end):
-                return Answer(status, b'{"message":"as the test asked"}')
+                return Response(status, b'{"message":"as the test asked"}')
         lost = self._lost(path)
         if lost is False:
             raise Unanswered(f"{method} {path}: no answer")
-        answer = await self.api.ask(method, path, params=params, body=body, content_type=content_type)
+        answer = await self.api.send(call)
         if lost:
             raise Unanswered(f"{method} {path}: no answer")
         return answer

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.cloud.apiserver import MERGE_PATCH, Answer, ApiServer
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, Response, ask
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ PLURALS: Final = {"MachineDeployment": "machinedeployments", "MachineSet": "mach
 class MachineController:
     """Of one namespace. `deleted` are the names of the Machines that it chose itself, in order."""
 
-    api: ApiServer
+    api: ApiCalls
     namespace: str
     node_labels: dict[str, str] = field(default_factory=dict)
     #: What a new Node has; nothing: whoever plays the kubelet says.
@@ -60,7 +60,7 @@ class MachineController:
                 await self._patch(f"{self._path('machines')}/{machine['metadata']['name']}/status", {"status": status})
 
     async def items(self, plural: str) -> list[Json]:
-        answer = await self.api.ask("GET", self._path(plural))
+        answer = await ask(self.api, "GET", self._path(plural))
         assert answer.status in (200, 404), answer
         return list(msgspec.json.decode(answer.body)["items"]) if answer.status == 200 else []
 
@@ -110,8 +110,8 @@ class MachineController:
     async def _patch(self, path: str, patch: Json) -> None:
         await self._send("PATCH", path, patch, MERGE_PATCH)
 
-    async def _send(self, method: str, path: str, body: Json, content_type: str = "application/json") -> Answer:
-        answer = await self.api.ask(method, path, body=body, content_type=content_type)
+    async def _send(self, method: str, path: str, body: Json, content_type: str = "application/json") -> Response:
+        answer = await ask(self.api, method, path, body=body, content_type=content_type)
         assert answer.status in _FINE, f"{method} {path}: {answer}"
         return answer
 

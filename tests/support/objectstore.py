@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer
+from slackwater.adapters.api_calls import Call, Response
 
 Json = dict[str, Any]
 
@@ -27,20 +27,12 @@ class ObjectStore:
     asked: list[tuple[str, str]] = field(default_factory=list)  #: (method, path)
     _versions: Iterator[int] = field(default_factory=lambda: count(100))
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] = NO_PARAMS,
-        body: object = None,
-        content_type: str = "application/json",
-    ) -> Answer:
-        self.asked.append((method, path))
+    async def send(self, call: Call) -> Response:
+        self.asked.append((call.method, call.path))
         await anyio.lowlevel.checkpoint()  # others may come in between
-        if method == "GET":
-            return self._read(path, params)
-        return self._write(method, path, json.loads(json.dumps(body)), content_type)
+        if call.method == "GET":
+            return self._read(call.path, call.params)
+        return self._write(call.method, call.path, json.loads(call.body or b"null"), call.content_type)
 
     # What tests and controllers of tests use directly.
 
@@ -62,7 +54,7 @@ class ObjectStore:
 
     # How it is done.
 
-    def _read(self, path: str, params: Mapping[str, str]) -> Answer:
+    def _read(self, path: str, params: Mapping[str, str]) -> Response:
         if path.endswith("/scale"):
             parent = self.objects.get(path.removesuffix("/scale"))
             return _not_found(path) if parent is None else _ok(_scale(parent))
@@ -72,7 +64,7 @@ class ObjectStore:
             return self._list(path, params)
         return _not_found(path)
 
-    def _list(self, path: str, params: Mapping[str, str]) -> Answer:
+    def _list(self, path: str, params: Mapping[str, str]) -> Response:
         plural, namespace = _type(path + "/x"), _namespace(path + "/x")
         found = [o for p, o in sorted(self.listed(plural).items()) if namespace in ("", _namespace(p))]
         found = [item for item in found if _selected(item, params.get("labelSelector", ""))]
@@ -80,7 +72,7 @@ class ObjectStore:
         more = str(start + limit) if start + limit < len(found) else ""
         return _ok({"metadata": {"continue": more}, "items": found[start : start + limit]})
 
-    def _write(self, method: str, path: str, body: Json, content_type: str) -> Answer:
+    def _write(self, method: str, path: str, body: Json, content_type: str) -> Response:
         if method == "POST":
             return self._create(f"{path}/{body['metadata']['name']}", body)
         scaled = path.endswith("/scale")
@@ -93,28 +85,28 @@ class ObjectStore:
         meta = body.get("metadata", {})
         for key in ("uid", "resourceVersion"):
             if key in meta and meta[key] != now["metadata"][key]:
-                return Answer(409, b'{"message":"the object has been modified"}')
+                return Response(409, b'{"message":"the object has been modified"}')
         if scaled:
             return _ok(_scale(self._store(path, _merged(now, {"spec": {"replicas": body["spec"]["replicas"]}}))))
         assert method == "PATCH"
         assert content_type == "application/merge-patch+json"
         return _ok(self._store(path, _merged(now, body)))
 
-    def _create(self, path: str, body: Json) -> Answer:
+    def _create(self, path: str, body: Json) -> Response:
         if _type(path) not in self.served:
             return _not_found(path)
         if path in self.objects:
-            return Answer(409, b'{"reason":"AlreadyExists"}')
-        return Answer(201, json.dumps(self.put(path, **body)).encode())
+            return Response(409, b'{"reason":"AlreadyExists"}')
+        return Response(201, json.dumps(self.put(path, **body)).encode())
 
-    def _delete(self, path: str, now: Json, body: Json) -> Answer:
+    def _delete(self, path: str, now: Json, body: Json) -> Response:
         if body.get("preconditions", {}).get("uid", now["metadata"]["uid"]) != now["metadata"]["uid"]:
-            return Answer(409)
+            return Response(409)
         if now["metadata"].get("finalizers"):
             now["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-            return Answer(202)
+            return Response(202)
         del self.objects[path]
-        return Answer(200)
+        return Response(200)
 
     def _store(self, path: str, item: Json) -> Json:
         if "deletionTimestamp" in item["metadata"] and not item["metadata"].get("finalizers"):
@@ -168,9 +160,9 @@ def _scale(parent: Json) -> Json:
     return {"kind": "Scale", "metadata": meta, "spec": {"replicas": replicas}, "status": {"replicas": replicas}}
 
 
-def _ok(body: Json) -> Answer:
-    return Answer(200, json.dumps(body).encode())
+def _ok(body: Json) -> Response:
+    return Response(200, json.dumps(body).encode())
 
 
-def _not_found(path: str) -> Answer:
-    return Answer(404, json.dumps({"reason": "NotFound", "message": path}).encode())
+def _not_found(path: str) -> Response:
+    return Response(404, json.dumps({"reason": "NotFound", "message": path}).encode())

@@ -12,7 +12,7 @@ import anyio
 import httpx
 import msgspec
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.app.process import RunningService, serve
 from slackwater.app.settings import Settings
 from slackwater.ports.clock import unix_time

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.adapters.kube.client import Call, Response
+from slackwater.adapters.api_calls import Call, Response
 from slackwater.app.cleanup import Cleaner, StillRuns
 from slackwater.cli.commands import ops_client
 from slackwater.cli.main import main

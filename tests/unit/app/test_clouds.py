@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.adapters.api_objects import NotSent, Unanswered
+from slackwater.adapters.api_calls import NotSent, Unanswered, ask
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import KubeConfigError
 from slackwater.app import rbac
-from slackwater.app.clouds import CloudError, Clouds, KubeApi, missing_extra, open_clouds
+from slackwater.app.clouds import CloudError, Clouds, missing_extra, open_clouds
 from slackwater.app.settings import loads
 from slackwater.cli.main import main
 from slackwater.model.objects import Taint
@@ -136,16 +136,15 @@ async def test_another_cluster_may_manage(api: FakeApi, tmp_path: Path) -> None:
 
 async def test_connection_errors_are_distinguished(api: FakeApi, tmp_path: Path) -> None:
     async with open_client(kubeconfig=write_kubeconfig(tmp_path / "k", api.url)) as client:
-        asks = KubeApi(client)
         api.reply("PATCH", NODES, Reply(drop=True), Reply(status=409, body=status(409, "Conflict")))
         with pytest.raises(Unanswered, match="PATCH"):
-            await asks.ask("PATCH", NODES, body={"a": 1})
-        assert (await asks.ask("PATCH", NODES, body={"a": 1})).status == 409
+            await ask(client, "PATCH", NODES, body={"a": 1})
+        assert (await ask(client, "PATCH", NODES, body={"a": 1})).status == 409
         assert api.asked[-1].body == b'{"a":1}'
     await api.stop()
     async with open_client(kubeconfig=str(tmp_path / "k")) as client:
         with pytest.raises(NotSent, match="cannot be reached"):
-            await KubeApi(client).ask("PATCH", NODES, body={"a": 1})
+            await ask(client, "PATCH", NODES, body={"a": 1})
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
 
-from slackwater.adapters.kube.client import Call, Params, Response
+from slackwater.adapters.api_calls import Call, Params, Response
 from slackwater.app.doctor import Check, examine
 from slackwater.app.doctor.agents import Answered, Probe, _asked
 from slackwater.app.settings import Settings, loads

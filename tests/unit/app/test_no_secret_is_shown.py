@@ -19,8 +19,9 @@ from typing import Any
 import httpx
 import pytest
 
+from slackwater.adapters.api_calls import Call
 from slackwater.adapters.kube.access import load_access
-from slackwater.adapters.kube.client import Call, open_client
+from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import KubeConfigError, Unreachable
 from slackwater.cli.commands.logs import LogFormat, set_up_logs
 from slackwater.model.ids import PodKey

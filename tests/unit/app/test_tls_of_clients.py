@@ -14,9 +14,10 @@ import pytest
 import trustme
 import yaml
 
+from slackwater.adapters.api_calls import Call
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
-from slackwater.adapters.kube.client import Call, open_client
+from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import Unreachable
 from slackwater.cli.commands.ops_client import fetch
 from slackwater.cli.commands.output import CommandFailed

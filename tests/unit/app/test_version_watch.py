@@ -9,7 +9,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from slackwater.adapters.kube.client import Call, Response
+from slackwater.adapters.api_calls import Call, Response
 from slackwater.adapters.kube.errors import Unreachable
 from slackwater.app import version_watch
 from slackwater.app.settings import Settings

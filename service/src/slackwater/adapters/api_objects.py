@@ -1,4 +1,4 @@
-"""What adapters of the API server share: two errors, the decoder of its JSON, metadata, pages of lists, ConfigMaps.
+"""The objects of the API server that several adapters read: the decoder of its JSON, metadata, pages of lists, ConfigMaps.
 
 msgspec skips the fields that nobody reads by recursion, and Python ends that after 1,000 levels. The API server stores 10,000:
 anybody may write them into `managedFields` or into a claim's opaque parameters, and one such object would make a whole list
@@ -20,14 +20,6 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: The API server's limit (k8s.io/apimachinery's JSON decoder), and some more for what stands around an object. Skipping a level
 #: takes less than 50 bytes of the C stack.
 _LEVELS: Final = 10_100
-
-
-class NotSent(Exception):
-    """The request was not sent, so it had no effect."""
-
-
-class Unanswered(Exception):
-    """The request was sent without a complete answer: it may have had its effect."""
 
 
 class ObjectDecoder(Generic[T]):

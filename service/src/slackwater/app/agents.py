@@ -6,9 +6,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.agents import AgentLimits, AgentsApp
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
-from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication

@@ -12,8 +12,8 @@ from typing import Any, Final, get_args
 import anyio
 import structlog
 
+from slackwater.adapters.api_calls import ApiPort, Call
 from slackwater.adapters.kube.auxiliary import auxiliary
-from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, ArrivalsStore, ConfigMapWriter, decode_priorities
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.headroom_requests import BufferStatusWriter, headroom_requests

@@ -23,7 +23,7 @@ from typing import Final
 
 import anyio
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json, PatchType, seconds_since
 from slackwater.app.running_service import find_replicas

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from slackwater.adapters.cloud.apiserver import NO_PARAMS, Answer
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.configured import ConfiguredProvider, Entry
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
-from slackwater.adapters.kube.client import ApiPort, Call, LedApi, open_client
+from slackwater.adapters.kube.client import LedApi, open_client
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, Provider, Template
@@ -42,27 +40,6 @@ class Clouds:
     tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
 
 
-class KubeApi:
-    """Implements `adapters.cloud.apiserver.ApiServer` with a client of `adapters.kube`."""
-
-    def __init__(self, client: ApiPort) -> None:
-        self._client = client
-
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] = NO_PARAMS,
-        body: object = None,
-        content_type: str = "application/json",
-    ) -> Answer:
-        raw = None if body is None else msgspec.json.encode(body)
-        call = Call(method, path, timeout_seconds=None, params=params, body=raw, content_type=content_type)
-        answer = await self._client.send(call)
-        return Answer(answer.status, answer.body)
-
-
 @asynccontextmanager
 async def open_clouds(
     settings: Settings,
@@ -84,7 +61,7 @@ async def open_clouds(
         if uses_kwok(settings):
             section = settings.autoscaler.providers.kwok
             groups = _kwok_groups(settings)
-            kwok = KwokProvider(KubeApi(client), groups, now=now, seed=section.seed, namespace=section.namespace)
+            kwok = KwokProvider(client, groups, now=now, seed=section.seed, namespace=section.namespace)
             providers.append(kwok)
             tasks["kwok arrivals"] = kwok.arrivals.run
         if uses_clusterapi(settings):
@@ -120,7 +97,7 @@ async def _clusterapi(
     async with AsyncExitStack() as stack:
         if section.kubeconfig is not None:
             client = LedApi(await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig)), leads)
-        yield ClusterApiProvider(KubeApi(client), wanted, stamp=stamp)
+        yield ClusterApiProvider(client, wanted, stamp=stamp)
 
 
 def missing_extra(settings: Settings) -> str | None:

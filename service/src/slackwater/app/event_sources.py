@@ -6,17 +6,17 @@ The metrics count every event, and `/dumpstate` has the nodes that are closed.
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from prometheus_client.core import Metric
 
 from slackwater.adapters.http.status import EventSourceStatus
-from slackwater.adapters.kube.reflector import ReflectorStats
+from slackwater.adapters.kube.reflector import Reflector
 from slackwater.ports.metric_families import counter, gauge
 
 
-def families(event_sources: Mapping[str, ReflectorStats], failed_events: Mapping[str, int]) -> Iterator[Metric]:
+def families(event_sources: Mapping[str, Reflector[Any]], failed_events: Mapping[str, int]) -> Iterator[Metric]:
     """The metrics of all event sources. `failed_events`: events that could not be applied, by type."""
     for name, meaning in (
         ("events", "Events taken from the API server."),
@@ -24,25 +24,25 @@ def families(event_sources: Mapping[str, ReflectorStats], failed_events: Mapping
         ("watches", "Watches begun."),
         ("broken_objects", "Objects skipped as unreadable."),
     ):
-        counts = {source: getattr(stats, name) for source, stats in event_sources.items()}
+        counts = {source: getattr(reflector, name) for source, reflector in event_sources.items()}
         yield counter(f"slackwater_event_source_{name}", meaning, counts, "resource")
-    breaks = {(source, cause): n for source, stats in event_sources.items() for cause, n in stats.breaks.items()}
+    breaks = {(source, cause): n for source, reflector in event_sources.items() for cause, n in reflector.breaks.items()}
     meaning = "Lists and watches broken off, by cause."
     yield counter("slackwater_event_source_breaks", meaning, breaks, "resource", "cause")
-    alive = {source: stats.alive for source, stats in event_sources.items()}
+    alive = {source: reflector.alive for source, reflector in event_sources.items()}
     yield gauge("slackwater_event_source_alive", "1 from an answer of the API server until a break.", alive, "resource")
     yield counter("slackwater_failed_events", "Events that could not be applied, by type.", failed_events, "event")
 
 
-def status_of(stats: ReflectorStats) -> EventSourceStatus:
+def status_of(reflector: Reflector[Any]) -> EventSourceStatus:
     """The entry of an event source in `/statusz`."""
     return EventSourceStatus(
-        alive=stats.alive,
-        absent=stats.absent,
-        events=stats.events,
-        lists=stats.lists,
-        watches=stats.watches,
-        broken_objects=stats.broken_objects,
+        alive=reflector.alive,
+        absent=reflector.absent,
+        events=reflector.events,
+        lists=reflector.lists,
+        watches=reflector.watches,
+        broken_objects=reflector.broken_objects,
     )
 
 

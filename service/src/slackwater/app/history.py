@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.history import ConfigMapHistory
 from slackwater.app.settings import Settings

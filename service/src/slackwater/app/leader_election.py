@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.certificates import Certificates, TlsFiles
 from slackwater.adapters.http.standby import Forwarder, ForwardLimits, open_forwarder
 from slackwater.adapters.http.uvicorn_listener import listen
-from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.lease_store import ApiLease, LeaderPod
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Listeners, OpsListener

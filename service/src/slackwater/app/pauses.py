@@ -5,7 +5,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Final
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import KubeError, StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json
 from slackwater.model.pauses import ACTIVITIES, ALL

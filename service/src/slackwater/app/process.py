@@ -26,10 +26,11 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.agents import AgentsApp
 from slackwater.adapters.http.extender import ExtenderApp
 from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
-from slackwater.adapters.kube.client import ApiPort, KubeClient, open_client
+from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.app.agents import max_connections
 from slackwater.app.leader_election import Election, OpenListener, open_election, open_listeners
 from slackwater.app.policies import dispatcher_config_of

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Call
 from slackwater.adapters.kube.errors import refused
 from slackwater.model.ids import PodKey
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
@@ -47,7 +47,7 @@ async def find_replicas(client: ApiPort, scheduler_name: str | None) -> Replicas
     params = {"labelSelector": SCHEDULER_NAME_LABEL + ("" if scheduler_name is None else f"={scheduler_name}")}
     answer = await client.send(Call("GET", path, params=params, timeout_seconds=_SECONDS))
     if answer.status != HTTPStatus.OK:
-        raise refused(f"list {path}", answer.status, answer.body, answer.headers)
+        raise refused(f"list {path}", answer)
     running, others = [], []
     for pod in msgspec.json.decode(answer.body)["items"]:
         meta, status = pod["metadata"], pod.get("status") or {}

@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 import structlog
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import KubeError, NoAnswer, Unreachable
 from slackwater.adapters.kube.objects import server_version
 from slackwater.app.settings import Settings

@@ -20,6 +20,7 @@ from prometheus_client import (
 )
 from prometheus_client.core import Metric
 
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.agents import AgentsApp
 from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import Certificates, certificate_families
@@ -30,7 +31,7 @@ from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.http.state_metrics import StateCollector
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.kube.audit_reads import ApiAuditReads
-from slackwater.adapters.kube.client import ApiPort, LedApi
+from slackwater.adapters.kube.client import LedApi
 from slackwater.adapters.kube.config_maps import pauses
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.event_recorder import Recorder
@@ -223,7 +224,7 @@ class Service:
             clock=self._times.monotonic,
             wall=self._times.wall,
             autoscaler=lambda: None if self.autoscaler_service is None else self.autoscaler_service.document(),
-            event_sources=lambda: {name: status_of(each.stats()) for name, each in self._every_reflector().items()},
+            event_sources=lambda: {name: status_of(each) for name, each in self._every_reflector().items()},
             leader=self._leader,
             decision_log=self.decision_log,
             listeners=self.dashboards,
@@ -335,9 +336,7 @@ class Service:
                 listed=lambda: self.intake.ready,
                 writes=lambda: self.dispatcher.stats,
                 dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
-                event_sources=lambda: families(
-                    {name: each.stats() for name, each in self._every_reflector().items()}, self.intake.failed
-                ),
+                event_sources=lambda: families(self._every_reflector(), self.intake.failed),
                 audits=lambda: audit_families(self.audit.counts, len(self.state_machine.state.quarantine)),
             )
         )

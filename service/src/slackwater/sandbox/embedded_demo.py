@@ -20,8 +20,8 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
+from slackwater.adapters.api_calls import ApiPort, Call, Params, Response
 from slackwater.adapters.http.application import Answer, Application, Request
-from slackwater.adapters.kube.client import ApiPort, Call, Params, Response
 from slackwater.adapters.kube.errors import refused
 from slackwater.app.process import RunningService, serve
 from slackwater.app.progress import Progress, shown
@@ -41,7 +41,7 @@ _EXTENDER: Final = "/scheduler/"
 
 
 class EmbeddedApi:
-    """Passes the requests of the service to the embedded API server. Implements `adapters.kube.client.ApiPort`."""
+    """Passes the requests of the service to the embedded API server. Implements `adapters.api_calls.ApiPort`."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server
@@ -56,14 +56,12 @@ class EmbeddedApi:
                 async for lines in arriving:
                     yield lines
         except Fault as fault:
-            answer = fault.answer()
-            raise refused(f"watch {path}", answer.status, answer.body, answer.headers) from fault
+            raise refused(f"watch {path}", fault.answer()) from fault
 
 
 def answered_by(server: ApiServer, call: Call) -> Response:
     """The API server's answer to a call."""
-    answer = server.request(call.method, call.path, params=call.params, body=call.body, content_type=call.content_type)
-    return Response(answer.status, answer.body, answer.headers)
+    return server.request(call.method, call.path, params=call.params, body=call.body, content_type=call.content_type)
 
 
 async def answered(application: Application, request: Request) -> Answer:

@@ -11,8 +11,9 @@ import kubernetes_asyncio.config.incluster_config as incluster
 import pytest
 import trustme
 
+from slackwater.adapters.api_calls import Call
 from slackwater.adapters.kube.access import load_access
-from slackwater.adapters.kube.client import Call, open_client
+from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import KubeConfigError, StatusError, Unreachable
 from tests.support.fakeapi import FakeApi, fake_api, write_kubeconfig
 

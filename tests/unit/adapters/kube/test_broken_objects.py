@@ -21,7 +21,7 @@ async def test_a_deep_object_hides_no_other_object_of_its_list(api: FakeApi, cli
     async with reflecting(api, client) as story:
         await story.reader.until(lambda: set(story.reader.state) == {"good", "deep"})
     assert story.broken == []
-    assert "garbled" not in story.reflector.stats().breaks
+    assert "garbled" not in story.reflector.breaks
 
 
 async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_state_is_kept(api: FakeApi, client: KubeClient) -> None:
@@ -45,4 +45,4 @@ async def test_a_broken_object_is_given_out_as_unreadable_and_its_last_state_is_
         assert story.reader.state["bad"] == good_version, "a list must not bury what it shows but we cannot read"
         api.delete(NODES_PATH, "bad")
         await story.caught_up()
-        assert story.reflector.stats().broken_objects == 2
+        assert story.reflector.broken_objects == 2

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.adapters.kube.client import Call, KubeClient, LedApi, open_client
+from slackwater.adapters.api_calls import Call
+from slackwater.adapters.kube.client import KubeClient, LedApi, open_client
 from slackwater.adapters.kube.errors import KubeError, NoAnswer, NotLeading, StatusError, Unreachable
 from tests.support.fakeapi import FakeApi, Reply, status, write_kubeconfig
 

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from slackwater.adapters.api_calls import Response
 from slackwater.adapters.kube import errors
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
@@ -108,7 +109,7 @@ async def test_each_change_is_given_out_once_and_in_order(api: FakeApi, client: 
         versions = [event.node.resource_version for event in story.reader.events if isinstance(event, NodeSeen)]
         assert versions == list(range(1001, 1023))
         assert story.reader.events[-1] == NodeGone(NodeName("b"))
-        assert story.reflector.stats().breaks == {}
+        assert story.reflector.breaks == {}
 
 
 async def test_a_connection_cut_after_any_byte_loses_nothing(api: FakeApi, client: KubeClient) -> None:
@@ -126,7 +127,7 @@ async def test_a_connection_cut_after_any_byte_loses_nothing(api: FakeApi, clien
         versions = [event.node.resource_version for event in story.reader.events if isinstance(event, NodeSeen)]
         assert versions == list(range(1001, 1402)), "every version of every object once"
         assert story.reader.lists == 1, "no break cost a list"
-        assert story.reflector.stats().breaks["dropped"] > 100
+        assert story.reflector.breaks["dropped"] > 100
 
 
 async def test_lines_may_arrive_byte_by_byte(api: FakeApi, client: KubeClient) -> None:
@@ -171,7 +172,7 @@ async def test_after_410_a_new_list_gives_out_only_the_difference(api: FakeApi, 
         news = [event.node.name if isinstance(event, NodeSeen) else event for event in story.reader.events[before:]]
         assert news == ["changed", NodeGone(NodeName("replaced")), "replaced", "new", NodeGone(NodeName("deleted"))]
         assert story.reader.state == story.truth()
-        assert story.reflector.stats().breaks["expired"] == 1
+        assert story.reflector.breaks["expired"] == 1
 
 
 @pytest.mark.parametrize("code", [410, 400, 404])
@@ -183,7 +184,7 @@ async def test_a_list_whose_token_the_server_refuses_begins_again(api: FakeApi, 
     async with reflecting(api, client) as story:
         await story.caught_up()
         assert story.reader.lists == 1
-        assert story.reflector.stats().lists == 2
+        assert story.reflector.lists == 2
         assert NodeGone(NodeName("n1")) in story.reader.events, "the first page had shown it"
 
 
@@ -197,7 +198,7 @@ async def test_a_page_that_fails_is_asked_for_again_and_no_other(api: FakeApi, c
         tokens = [asked.query.get("continue") for asked in api.asked if not asked.watch]
         assert tokens[:3] == [None, None, None]
         assert set(tokens[3:]) == {"1/3"}
-        assert story.reflector.stats().lists == 1
+        assert story.reflector.lists == 1
 
 
 def _page(api: FakeApi, first: int, end: int, token: str) -> Reply:
@@ -212,7 +213,7 @@ async def test_bookmarks_advance_where_a_watch_goes_on_from(api: FakeApi, client
         await story.watching()
         api.revision = 5000  # other resources changed
         api.bookmark()
-        await story.asked(lambda: story.reflector.stats().version == "5000")
+        await story.asked(lambda: story.reflector.version == "5000")
         api.compact()
         api.drop()
         api.put(NODES_PATH, "b")
@@ -229,7 +230,7 @@ async def test_a_server_that_falls_silent_is_left(api: FakeApi, client: KubeClie
         await story.listed(1)
         await story.watching()
         api.put(NODES_PATH, "b")
-        await story.asked(lambda: story.reflector.stats().breaks.get("silent") == 1)
+        await story.asked(lambda: story.reflector.breaks.get("silent") == 1)
         api.wire.silent = False
         await story.caught_up()
         assert not story.reader.complaints
@@ -239,10 +240,10 @@ async def test_a_watch_that_ends_in_good_order_goes_on_without_a_list(api: FakeA
     api.put(NODES_PATH, "a")
     async with reflecting(api, client, replace(FAST, watch_seconds=(1.0, 1.0), grace_seconds=60.0)) as story:
         await story.caught_up()
-        await story.asked(lambda: story.reflector.stats().watches >= 2)
+        await story.asked(lambda: story.reflector.watches >= 2)
         api.put(NODES_PATH, "b")
         await story.caught_up()
-        assert set(story.reflector.stats().breaks) == {"ended"}
+        assert set(story.reflector.breaks) == {"ended"}
         assert story.reader.lists == 1
 
 
@@ -258,7 +259,7 @@ async def test_history_that_went_back_is_listed_again_and_given_out_although_old
         await story.reader.until(lambda: story.reader.lists == 2)
         assert story.reader.state == story.truth()
         assert story.reader.events[-2:] == [NodeGone(NodeName("a")), story.reader.events[0]]
-        assert story.reflector.stats().breaks["went_back"] == 1
+        assert story.reflector.breaks["went_back"] == 1
 
 
 async def test_a_type_that_may_be_absent_counts_as_empty_and_is_looked_for_again(api: FakeApi, client: KubeClient) -> None:
@@ -283,7 +284,7 @@ async def test_a_404_for_a_type_that_is_always_there_ends_nothing(api: FakeApi, 
         api.reply("GET", NODES_PATH, lost, lost)
         api.drop()
         await story.listed(2)
-        assert story.reflector.stats().breaks["absent"] == 3
+        assert story.reflector.breaks["absent"] == 3
         assert len(story.reader.events) == 1, "what was known stood all the while"
 
 
@@ -298,11 +299,11 @@ async def test_a_server_that_is_behind_our_version_is_asked_again_and_in_the_end
         api.put(NODES_PATH, "b")
         await story.caught_up()
         assert story.reader.lists == 1
-        assert story.reflector.stats().breaks["ahead"] == 2
+        assert story.reflector.breaks["ahead"] == 2
         api.reply("watch", NODES_PATH, *[behind] * 5)
         api.drop()
         await story.listed(2)
-        assert story.reflector.stats().breaks["ahead"] == 7
+        assert story.reflector.breaks["ahead"] == 7
 
 
 @pytest.mark.parametrize(
@@ -321,7 +322,7 @@ async def test_a_line_that_is_no_watch_event_costs_a_list_and_nothing_else(
         api.send(known + line)
         await story.listed(2)
         assert story.reader.events[1:] == [story.reader.events[1], NodeGone(NodeName("b"))], "the line before it was read"
-        assert story.reflector.stats().breaks["garbled"] == 1
+        assert story.reflector.breaks["garbled"] == 1
 
 
 async def test_a_restarted_server_is_found_again_from_the_same_version(api: FakeApi, client: KubeClient) -> None:
@@ -330,21 +331,21 @@ async def test_a_restarted_server_is_found_again_from_the_same_version(api: Fake
         for name in ("b", "c"):
             await story.caught_up()
             await story.watching()
-            before = story.reflector.stats().breaks.get("unreachable", 0)
+            before = story.reflector.breaks.get("unreachable", 0)
             await api.stop()
-            await story.asked(lambda before=before: story.reflector.stats().breaks.get("unreachable", 0) > before)  # type: ignore[misc]
-            assert not story.reflector.stats().alive
+            await story.asked(lambda before=before: story.reflector.breaks.get("unreachable", 0) > before)  # type: ignore[misc]
+            assert not story.reflector.alive
             api.put(NODES_PATH, name)
             await api.start()
             await story.caught_up()
-            assert story.reflector.stats().alive
+            assert story.reflector.alive
         assert story.reader.lists == 1
 
 
 async def test_a_server_that_is_not_there_yet_is_waited_for(api: FakeApi, client: KubeClient) -> None:
     await api.stop()
     async with reflecting(api, client) as story:
-        await story.asked(lambda: story.reflector.stats().breaks.get("unreachable", 0) > 2)
+        await story.asked(lambda: story.reflector.breaks.get("unreachable", 0) > 2)
         assert not story.reader.batches
         api.put(NODES_PATH, "a")
         await api.start()
@@ -357,7 +358,7 @@ async def test_the_server_says_how_long_to_stay_away(api: FakeApi, client: KubeC
     async with reflecting(api, client) as story:
         await story.listed(1)
         asked_at = anyio.current_time()
-        await story.asked(lambda: story.reflector.stats().watches == 2)
+        await story.asked(lambda: story.reflector.watches == 2)
         assert anyio.current_time() - asked_at > 0.9
 
 
@@ -366,13 +367,13 @@ async def test_a_reflector_pauses_for_half_a_minute_at_most(
     api: FakeApi, client: KubeClient, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "LONGEST_WAIT_SECONDS", 0.3)
-    assert errors.refused("watch", 429, b"", {"Retry-After": asked}).after_seconds == 0.3
+    assert errors.refused("watch", Response(429, headers={"Retry-After": asked})).after_seconds == 0.3
     api.put(NODES_PATH, "a")
     api.reply("watch", NODES_PATH, Reply(status=429, body=status(429, "TooManyRequests"), headers={"Retry-After": asked}))
     async with reflecting(api, client) as story:
         await story.listed(1)
         with anyio.fail_after(60):
-            await story.asked(lambda: story.reflector.stats().watches == 2)
+            await story.asked(lambda: story.reflector.watches == 2)
 
 
 async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(
@@ -385,12 +386,12 @@ async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(
     with capture_logs() as lines:
         async with reflecting(api, client, replace(FAST, first_backoff_seconds=0.01, longest_backoff_seconds=1.0)) as story:
             await story.caught_up()
-            assert story.reflector.stats().breaks == {"refused": 4}
+            assert story.reflector.breaks == {"refused": 4}
             api.put(NODES_PATH, "b")
             await story.caught_up()
             api.drop()
-            await story.asked(lambda: sum(story.reflector.stats().breaks.values()) == 5)
-            await story.asked(lambda: story.reflector.stats().alive)
+            await story.asked(lambda: sum(story.reflector.breaks.values()) == 5)
+            await story.asked(lambda: story.reflector.alive)
     waits = [line["again_in_seconds"] for line in lines if line["event"] == "feed broke off"]
     longest = [0.01, 0.02, 0.04, 0.08, 0.01]
     assert all(most / 2 <= wait <= most for wait, most in zip(waits, longest, strict=True)), waits

@@ -104,7 +104,7 @@ async def _play(steps: list[Step], kubeconfig: Path) -> None:
             await reader.until(lambda: reader.lists > 0 and reader.state == _truth(api))
             group.cancel_scope.cancel()
         assert not reader.complaints
-        if reflector.stats().lists == 1:
+        if reflector.lists == 1:
             _check_that_nothing_was_skipped(api, reader)
 
 

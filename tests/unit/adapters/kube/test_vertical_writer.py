@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from slackwater.adapters.kube.client import Call, Response
+from slackwater.adapters.api_calls import Call, Response
 from slackwater.adapters.kube.vertical_writer import VerticalWriter
 from slackwater.model.effects import WritePermit
 from slackwater.model.events import PermitWritten

@@ -1,22 +1,21 @@
-"""The API server as providers use it: single requests with JSON, paged lists, and errors as `ProviderError`.
+"""The API server as providers use it: paged lists, and errors as `ProviderError`. Single requests are `api_calls.ask`.
 
-- `ApiServer`: the protocol, which `adapters.kube` implements. `app.clouds` sets up connections and credentials.
 - `listed` yields the objects of a collection. `refusal` makes the error for an unsuccessful answer.
 - `bounded`, `each`, `repeated`: a timeout, a limit of concurrent requests, and repeats after conflicts.
 
 Requests are repeated only after a conflict with another writer.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import msgspec
 
-from slackwater.adapters.api_objects import ListWire, NotSent, ObjectDecoder, Unanswered
+from slackwater.adapters.api_calls import ApiCalls, NotSent, Response, Unanswered, ask
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -27,8 +26,6 @@ OK: Final = 200
 CREATED: Final = 201
 NOT_FOUND: Final = 404
 CONFLICT: Final = 409
-MERGE_PATCH: Final = "application/merge-patch+json"
-NO_PARAMS: Final[Mapping[str, str]] = {}
 
 #: Objects in one page of a list, so that decoding a page does not occupy the event loop for long.
 _PAGE: Final = 500
@@ -37,33 +34,7 @@ _NOTHING_HAPPENED: Final = frozenset({429, 503})
 _LONGEST_DETAIL: Final = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The HTTP answer to one request, whether successful or not."""
-
-    status: int
-    body: bytes = b""
-
-
-class ApiServer(Protocol):
-    """Sends one request and returns its whole answer, of any status. The caller's cancel scope is the timeout.
-
-    :raises NotSent: the request had no effect.
-    :raises Unanswered: the request may have had its effect.
-    """
-
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] = NO_PARAMS,
-        body: object = None,
-        content_type: str = "application/json",
-    ) -> Answer: ...
-
-
-def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError:
+def refusal(group: GroupName | None, what: str, answer: Response) -> ProviderError:
     """Returns the error to raise for an unsuccessful answer. `what` names the request in the error's text.
 
     The error's kind is `unknown` if the request may have had its effect, otherwise `other`.
@@ -73,7 +44,7 @@ def refusal(group: GroupName | None, what: str, answer: Answer) -> ProviderError
     return ProviderError("unknown" if unsure else "other", group, detail)
 
 
-async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
+async def listed(api: ApiCalls, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
     """Yields the objects of a collection, page by page; none if the API server does not know the type.
 
     `kind` is the struct to decode, `selector` a label selector.
@@ -83,7 +54,7 @@ async def listed(api: ApiServer, path: str, kind: type[T], *, selector: str = ""
     pages, objects = ObjectDecoder(ListWire), ObjectDecoder(kind)
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:
-        answer = await api.ask("GET", path, params=params)
+        answer = await ask(api, "GET", path, params=params)
         if answer.status == NOT_FOUND:
             return
         if answer.status != OK:

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import anyio.lowlevel
 import msgspec
 
+from slackwater.adapters.api_calls import ApiPort, Call, Response
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder
-from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, AnswerTooLarge, KubeError, MalformedAnswer, refused
 from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, has_ended, object_path
@@ -88,7 +88,7 @@ class ApiAuditReads:
         size.had(len(answer.body))
         try:
             if answer.status != HTTPStatus.OK:
-                raise refused(f"list {path}", answer.status, answer.body, answer.headers)
+                raise refused(f"list {path}", answer)
             return _PAGE.decode(answer.body)
         except (KubeError, *UNREADABLE) as error:
             raise AuditReadError(f"list {path}: {error}") from error
@@ -98,7 +98,7 @@ class ApiAuditReads:
         if answer.status == HTTPStatus.NOT_FOUND:
             return None
         if answer.status != HTTPStatus.OK:
-            raise AuditReadError(str(refused(f"get {path}", answer.status, answer.body, answer.headers)))
+            raise AuditReadError(str(refused(f"get {path}", answer)))
         return answer.body
 
     async def _get(self, path: str, params: dict[str, str], timeout_seconds: float, most_bytes: int | None = None) -> Response:

@@ -11,12 +11,12 @@ credentials, because it has changed nothing.
 """
 
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 from urllib.parse import urlencode
 
 import aiohttp
@@ -24,6 +24,7 @@ import anyio
 from yarl import URL
 
 from slackwater import __version__
+from slackwater.adapters.api_calls import ApiPort, Call, Params, Pool, Response
 from slackwater.adapters.kube.access import Access, load_access
 from slackwater.adapters.kube.errors import (
     AnswerTooLarge,
@@ -69,9 +70,6 @@ class LineSplitter:
             raise MalformedAnswer(f"a line of {len(self._begun)} bytes and no end of it, want at most {self._longest}")
 
 
-Pool = Literal["calls", "event_sources"]
-Params = Mapping[str, str]
-
 _HEADERS: Final = {
     "Accept-Encoding": "identity",
     "User-Agent": f"slackwater/{__version__}",
@@ -83,35 +81,6 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT"
 _READ_BYTES: Final = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An answer of the API server, with any status."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request. `timeout_seconds` is None if a cancel scope of the caller bounds it."""
-
-    method: str
-    path: str
-    _: KW_ONLY
-    timeout_seconds: float | None
-    params: Params = field(default_factory=dict)
-    body: bytes | None = None
-    content_type: str = "application/json"
-    accept: str = "application/json"
-    pool: Pool = "calls"
-    #: The most bytes of the answer's body that are read.
-    most_bytes: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-
 @dataclass(slots=True)
 class _Attempt:
     """One attempt of a call. `sent`: a byte may have been sent; a failure before that means that nothing happened."""
@@ -119,16 +88,6 @@ class _Attempt:
     call: Call
     timeout: aiohttp.ClientTimeout | None = None
     sent: bool = False
-
-
-class ApiPort(Protocol):
-    """The API server as this package needs it, implemented by `KubeClient` and by substitutes. `KubeClient` documents what is
-    raised.
-    """
-
-    async def send(self, call: Call) -> Response: ...
-
-    def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]: ...
 
 
 class KubeClient:
@@ -167,7 +126,7 @@ class KubeClient:
         try:
             async with await self._answer(attempt) as answer:
                 if answer.status != HTTPStatus.OK:
-                    raise refused(f"watch {path}", answer.status, await answer.read(), answer.headers)
+                    raise refused(f"watch {path}", Response(answer.status, await answer.read(), answer.headers))
                 yield []
                 async for chunk in answer.content.iter_any():
                     if lines := splitter.feed(chunk):
@@ -192,7 +151,7 @@ class KubeClient:
                 server_hostname=endpoint.server_name,
             )
         except aiohttp.WSServerHandshakeError as error:
-            raise refused(what, error.status, b"want 101, a WebSocket", error.headers or {}) from error
+            raise refused(what, Response(error.status, b"want 101, a WebSocket", error.headers or {})) from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unreachable(f"{what}: {self.url} cannot be reached: {str(error) or type(error).__name__}") from error
         async with socket:
@@ -338,7 +297,7 @@ def words_of(answer: Response) -> str:
 
 
 def _refusal(answer: Response) -> StatusError:
-    return refused("answer", answer.status, answer.body, answer.headers)
+    return refused("answer", answer)
 
 
 def _words(error: StatusError) -> str:

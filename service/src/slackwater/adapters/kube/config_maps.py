@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, Response, ask
 from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder
-from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
@@ -98,23 +98,19 @@ class ConfigMapWriter:
         if answer.status == _NOT_FOUND:
             metadata = {"name": self._name, "namespace": self._namespace, "annotations": annotations}
             new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            answer = await self._send("POST", self._path, new, "application/json")
+            answer = await ask(self._client, "POST", self._path, new, timeout_seconds=self._timeout)
         self._version = _version(answer) if answer.status in _CREATED else ""
         return answer.status, answer.body[:300].decode(errors="replace")
 
     async def _patched(self, data: dict[str, str], annotations: dict[str, str]) -> Response:
+        path = f"{self._path}/{self._name}"
         if not self._version:
-            found = await self._send("GET", f"{self._path}/{self._name}", None, "application/json")
+            found = await ask(self._client, "GET", path, timeout_seconds=self._timeout)
             if found.status not in _CREATED:
                 return found
             self._version = _version(found)
         patch = {"metadata": {"resourceVersion": self._version, "annotations": annotations}, "data": data}
-        return await self._send("PATCH", f"{self._path}/{self._name}", patch, "application/merge-patch+json")
-
-    async def _send(self, method: str, path: str, body: object, content_type: str) -> Response:
-        raw = None if body is None else msgspec.json.encode(body)
-        call = Call(method, path, body=raw, content_type=content_type, timeout_seconds=self._timeout)
-        return await self._client.send(call)
+        return await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=self._timeout)
 
 
 def _version(answer: Response) -> str:
@@ -126,11 +122,11 @@ def _version(answer: Response) -> str:
 
 async def read_config_map(client: ApiPort, path: str) -> dict[str, str] | None:
     """The data of a ConfigMap; None if there is none. Raises KubeError, and msgspec.DecodeError for what is no ConfigMap."""
-    answer = await client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
+    answer = await ask(client, "GET", path, timeout_seconds=_READ_SECONDS)
     if answer.status == _NOT_FOUND:
         return None
     if answer.status != _OK:
-        raise refused(f"get {path}", answer.status, answer.body, answer.headers)
+        raise refused(f"get {path}", answer)
     return _CONFIG_MAP.decode(answer.body).data or {}
 
 

@@ -1,18 +1,19 @@
 """Decodes objects of dynamic resource allocation (resource.k8s.io/v1) into `model.devices`.
 
-All functions raise ValueError for an object that they cannot read. They leave out fields that the version of Kubernetes would
-not have stored (`device_gates`).
+All functions raise ValueError for an object that they cannot read. They leave out the fields of feature gates that are off.
+Before Kubernetes 1.36 most gates of dynamic resource allocation are off by default, and an API server drops their fields when
+an object is created (pkg/registry/resource). A file from a newer cluster may have them. One such field stays:
+`distinctAttribute`, at which kube-scheduler without the gate fails (`fit.devices`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
 
 from slackwater.adapters.api_objects import ObjectDecoder
-from slackwater.adapters.kube.device_gates import stored_claim, stored_class, stored_slice, stored_spec
 from slackwater.adapters.kube.device_structs import (
-    AllocationWire,
     AskWire,
     AttributeWire,
     CapacityWire,
@@ -62,6 +63,9 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.pod_constraints import NodeSelectorTerm
 from slackwater_protocol.units import is_integer_text, parse_nanos
 
+#: The gates whose fields an API server drops while they are off.
+_GATED: Final = (Rule.PARTITIONABLE_DEVICES, Rule.DEVICE_TAINTS, Rule.BINDING_CONDITIONS, Rule.CONSUMABLE_CAPACITY)
+_Gates = frozenset[Rule]
 V = TypeVar("V", SliceWire, ClassWire, ClaimWire, ClaimTemplateWire)
 _API: Final = "resource.k8s.io/v1"
 #: The versions of the API that serve DeviceTaintRules: since 1.37, in 1.36, and before. Their fields are equal.
@@ -86,15 +90,22 @@ def _of_v1(wire: V) -> V:
     return wire
 
 
+@lru_cache
+def _gates(kubernetes: KubernetesVersion) -> _Gates:
+    """Those of `_GATED` that are on."""
+    return frozenset(filter(kubernetes.follows, _GATED))
+
+
 # --- slices -----------------------------------------------------------------------------------------------------------------
 
 
 def decode_slice(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ResourceSlice:
-    """Decodes a ResourceSlice. If the slice names its nodes in no way that this release knows, no node can use it."""
-    wire = _of_v1(_SLICE.decode(raw))
-    spec = wire.spec
-    per_device = bool(spec.per_device_node_selection)
-    found = ResourceSlice(
+    """Decodes a ResourceSlice. If the slice names its nodes in no way that is known, no node can use it."""
+    wire, on = _of_v1(_SLICE.decode(raw)), _gates(kubernetes)
+    spec, partitioned = wire.spec, Rule.PARTITIONABLE_DEVICES in on
+    per_device = bool(spec.per_device_node_selection) and partitioned
+    counters = tuple(CounterSet(each.name, _counters(each.counters)) for each in spec.shared_counters or ())
+    return ResourceSlice(
         name=wire.metadata.name,
         driver=spec.driver,
         pool=spec.pool.name,
@@ -102,24 +113,25 @@ def decode_slice(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAU
         slices=spec.pool.resource_slice_count,
         nodes=_choice(spec),
         per_device=per_device,
-        devices=tuple(_device(device, per_device=per_device) for device in spec.devices or ()),
-        counters=tuple(CounterSet(each.name, _counters(each.counters)) for each in spec.shared_counters or ()),
+        devices=tuple(_device(device, on, per_device=per_device) for device in spec.devices or ()),
+        counters=counters if partitioned else (),
     )
-    return stored_slice(found, kubernetes)
 
 
-def _device(wire: DeviceWire, *, per_device: bool) -> Device:
+def _device(wire: DeviceWire, on: _Gates, *, per_device: bool) -> Device:
+    consumes = tuple(CounterSet(each.counter_set, _counters(each.counters)) for each in wire.consumes_counters or ())
+    shared, binds = Rule.CONSUMABLE_CAPACITY in on, Rule.BINDING_CONDITIONS in on
     return Device(
         name=wire.name,
         attributes=tuple((name, _attribute(value)) for name, value in sorted((wire.attributes or {}).items())),
-        capacity=tuple(_capacity(name, value) for name, value in sorted((wire.capacity or {}).items())),
-        taints=tuple(wire.taints or ()),
-        consumes=tuple(CounterSet(each.counter_set, _counters(each.counters)) for each in wire.consumes_counters or ()),
+        capacity=tuple(_capacity(name, value, shared=shared) for name, value in sorted((wire.capacity or {}).items())),
+        taints=tuple(wire.taints or ()) if Rule.DEVICE_TAINTS in on else (),
+        consumes=consumes if Rule.PARTITIONABLE_DEVICES in on else (),
         nodes=_choice(wire) if per_device else None,
-        shareable=bool(wire.allow_multiple_allocations),
-        binds_to_node=bool(wire.binds_to_node),
-        binding=None if wire.binding_conditions is None else tuple(wire.binding_conditions),
-        failures=tuple(wire.binding_failure_conditions or ()),
+        shareable=bool(wire.allow_multiple_allocations) and shared,
+        binds_to_node=bool(wire.binds_to_node) and binds,
+        binding=tuple(wire.binding_conditions) if wire.binding_conditions is not None and binds else None,
+        failures=tuple(wire.binding_failure_conditions or ()) if binds else (),
     )
 
 
@@ -141,8 +153,8 @@ def _attribute(wire: AttributeWire) -> Attribute:
     return None if wire.version is None else Version(wire.version)
 
 
-def _capacity(name: str, wire: CapacityWire) -> Capacity:
-    policy = wire.request_policy
+def _capacity(name: str, wire: CapacityWire, *, shared: bool) -> Capacity:
+    policy = wire.request_policy if shared else None
     amount = parse_nanos(wire.value)
     return Capacity(
         name=name,
@@ -212,32 +224,33 @@ def _taint_selector(wire: TaintSelectorWire | None, kubernetes: KubernetesVersio
 
 def decode_device_class(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> DeviceClass:
     wire = _of_v1(_CLASS.decode(raw))
-    found = DeviceClass(
+    backs = kubernetes.follows(Rule.DEVICE_CLASS_RESOURCES)
+    return DeviceClass(
         name=wire.metadata.name,
         selectors=_expressions(wire.spec.selectors),
-        extended_resource=wire.spec.extended_resource_name,
+        extended_resource=wire.spec.extended_resource_name if backs else None,
         created=wire.metadata.creation_timestamp or "",
     )
-    return stored_class(found, kubernetes)
 
 
 def decode_resource_claim(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ResourceClaim:
-    wire = _of_v1(_CLAIM.decode(raw))
-    meta, status = wire.metadata, wire.status
-    allocation = None if status.allocation is None else _allocation(status.allocation)
-    found = ResourceClaim(
+    wire, on = _of_v1(_CLAIM.decode(raw)), _gates(kubernetes)
+    meta, status, allocation = wire.metadata, wire.status, wire.status.allocation
+    results = [] if allocation is None else allocation.devices.results or []
+    return ResourceClaim(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        spec=_spec(wire.spec),
-        allocation=allocation,
+        spec=_spec(wire.spec, on),
+        allocation=None
+        if allocation is None
+        else Allocation(devices=tuple(_allocated(result, on) for result in results), terms=_terms(allocation.node_selector)),
         users=tuple(user.uid for user in status.reserved_for or ()),
         owner=next((owner.uid for owner in meta.owner_references or () if owner.controller), None),
         deleting=meta.deletion_timestamp is not None,
-        failed=allocation is not None and _has_failed(allocation, status.devices or ()),
+        failed=Rule.BINDING_CONDITIONS in on and _has_failed(results, status.devices or ()),
         extended=(meta.annotations or {}).get(_EXTENDED_CLAIM) == "true",
     )
-    return stored_claim(found, kubernetes)
 
 
 def decode_claim_template(
@@ -245,26 +258,27 @@ def decode_claim_template(
 ) -> tuple[ClaimKey, ClaimSpec]:
     """Decodes a ResourceClaimTemplate. Returns its namespace and name, and the spec of the claims that are made from it."""
     wire = _of_v1(_TEMPLATE.decode(raw))
-    return (wire.metadata.namespace, wire.metadata.name), stored_spec(_spec(wire.spec.spec), kubernetes)
+    return (wire.metadata.namespace, wire.metadata.name), _spec(wire.spec.spec, _gates(kubernetes))
 
 
-def _spec(wire: ClaimSpecWire) -> ClaimSpec:
+def _spec(wire: ClaimSpecWire, on: _Gates) -> ClaimSpec:
     devices = wire.devices
     return ClaimSpec(
-        requests=tuple(map(_request, devices.requests or ())),
+        requests=tuple(_request(request, on) for request in devices.requests or ()),
         constraints=tuple(map(_constraint, devices.constraints or ())),
     )
 
 
-def _request(wire: RequestWire) -> DeviceRequest:
+def _request(wire: RequestWire, on: _Gates) -> DeviceRequest:
     if wire.exactly is not None:
-        return DeviceRequest(name=wire.name, asks=(_ask(wire.exactly, wire.name),))
+        return DeviceRequest(name=wire.name, asks=(_ask(wire.exactly, wire.name, on),))
     if not wire.first_available:
         raise ValueError(f"request {wire.name!r} has neither exactly nor firstAvailable, want one of them")
-    return DeviceRequest(name=wire.name, asks=tuple(_ask(ask, ask.name) for ask in wire.first_available), alternatives=True)
+    asks = tuple(_ask(ask, ask.name, on) for ask in wire.first_available)
+    return DeviceRequest(name=wire.name, asks=asks, alternatives=True)
 
 
-def _ask(wire: AskWire, name: str) -> DeviceAsk:
+def _ask(wire: AskWire, name: str, on: _Gates) -> DeviceAsk:
     if wire.allocation_mode not in ("", "ExactCount", "All"):
         raise ValueError(f"allocationMode {wire.allocation_mode!r} of request {name!r}, want ExactCount or All")
     if not wire.device_class_name:
@@ -277,7 +291,7 @@ def _ask(wire: AskWire, name: str) -> DeviceAsk:
         count=None if wire.allocation_mode == "All" else wire.count or 1,
         admin=bool(wire.admin_access),
         tolerations=tuple(wire.tolerations or ()),
-        consumes=tuple((name, parse_nanos(amount)) for name, amount in sorted(consumes.items())),
+        consumes=_amounts(consumes) if Rule.CONSUMABLE_CAPACITY in on else (),
     )
 
 
@@ -292,37 +306,38 @@ def _constraint(wire: ConstraintWire) -> DeviceConstraint:
     return DeviceConstraint(attribute=attribute, distinct=wire.match_attribute is None, requests=tuple(wire.requests or ()))
 
 
-def _allocation(wire: AllocationWire) -> Allocation:
-    return Allocation(devices=tuple(map(_allocated, wire.devices.results or ())), terms=_terms(wire.node_selector))
+def _amounts(quantities: Mapping[str, Quantity]) -> tuple[tuple[str, int], ...]:
+    return tuple((name, parse_nanos(quantity)) for name, quantity in sorted(quantities.items()))
 
 
-def _allocated(wire: ResultWire) -> AllocatedDevice:
+def _allocated(wire: ResultWire, on: _Gates) -> AllocatedDevice:
+    shared, binds = Rule.CONSUMABLE_CAPACITY in on, Rule.BINDING_CONDITIONS in on
     return AllocatedDevice(
         request=wire.request,
         device=DeviceId(wire.driver, wire.pool, wire.device),
         admin=bool(wire.admin_access),
-        share=wire.share_id,
-        consumed=tuple((name, parse_nanos(amount)) for name, amount in sorted((wire.consumed_capacity or {}).items())),
-        binding=tuple(wire.binding_conditions or ()),
-        failures=tuple(wire.binding_failure_conditions or ()),
+        share=wire.share_id if shared else None,
+        consumed=_amounts(wire.consumed_capacity or {}) if shared else (),
+        binding=tuple(wire.binding_conditions or ()) if binds else (),
+        failures=tuple(wire.binding_failure_conditions or ()) if binds else (),
     )
 
 
-def _has_failed(allocation: Allocation, statuses: list[DeviceStatusWire] | tuple[()]) -> bool:
+def _has_failed(results: Sequence[ResultWire], statuses: Sequence[DeviceStatusWire]) -> bool:
     """True if an allocated device with binding conditions reports one of its binding failure conditions.
 
     As in kube-scheduler, devices are checked in order, and the first whose binding conditions are not all true ends the check.
     """
-    by_device = {(DeviceId(s.driver, s.pool, s.device), s.share_id): s for s in reversed(statuses)}
-    for each in allocation.devices:
-        if not each.binding:
+    by_device = {(s.driver, s.pool, s.device, s.share_id): s for s in reversed(statuses)}
+    for each in results:
+        if not each.binding_conditions:
             continue
-        status = by_device.get((each.device, each.share))
+        status = by_device.get((each.driver, each.pool, each.device, each.share_id))
         if status is None:
             return False
         true = {condition.type for condition in status.conditions or () if condition.status == "True"}
-        if true & set(each.failures):
+        if true & set(each.binding_failure_conditions or ()):
             return True
-        if not set(each.binding) <= true:
+        if not set(each.binding_conditions) <= true:
             return False
     return False

@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_calls import MERGE_PATCH, Response
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire
-from slackwater.adapters.kube.client import Response, outcome_of
+from slackwater.adapters.kube.client import outcome_of
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
-from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, Send
+from slackwater.adapters.kube.vertical_writer import Send
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
 from slackwater.model.events import EvictionEnded, PodGone
 from slackwater.model.ids import PodKey, PodUid

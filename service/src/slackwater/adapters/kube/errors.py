@@ -13,12 +13,11 @@
 Every message names the request or file, what was seen and, where it helps, what is wanted. No message contains a credential.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from slackwater.adapters.api_objects import NotSent, Unanswered
+from slackwater.adapters.api_calls import NotSent, Response, Unanswered
 from slackwater.adapters.kube.structs import StatusWire
 
 #: Longer messages of the server are cut, and marked as cut: they go into logs and Outcomes, and may quote a whole object.
@@ -83,14 +82,14 @@ class StatusError(KubeError):
         self.after_seconds = after_seconds  #: from Retry-After, bounded; None where the server named none
 
 
-def refused(what: str, code: int, body: bytes, headers: Mapping[str, str]) -> StatusError:
+def refused(what: str, answer: Response) -> StatusError:
     """The error for an answer that is no success, with the details of its Status body if it has one."""
-    status, wait = read_status(body), headers.get("Retry-After", "")
+    status, wait = read_status(answer.body), answer.headers.get("Retry-After", "")
     return StatusError(
         what,
-        code=code,
+        code=answer.status,
         reason=status.reason or "no reason given",
-        message=shortened(status.message or body.decode(errors="replace")),
+        message=shortened(status.message or answer.body.decode(errors="replace")),
         after_seconds=min(float(wait), LONGEST_WAIT_SECONDS) if wait.isdecimal() and wait.isascii() else None,
     )
 

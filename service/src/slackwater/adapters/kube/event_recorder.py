@@ -12,9 +12,8 @@ from itertools import count
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
-from slackwater.adapters.kube.client import ApiPort, Call, outcome_of
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ask
+from slackwater.adapters.kube.client import outcome_of
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.model.effects import Announce
 from slackwater.model.ids import PodUid
@@ -133,12 +132,9 @@ class Recorder:
         return self._failed(outcome)
 
     async def _write(self, method: str, path: str, body: object, timeout_seconds: float) -> Outcome:
-        content_type = "application/json" if method == "POST" else "application/merge-patch+json"
-        raw = msgspec.json.encode(body)
+        kind = "application/json" if method == "POST" else MERGE_PATCH
         try:
-            answer = await self._client.send(
-                Call(method, path, body=raw, content_type=content_type, timeout_seconds=timeout_seconds)
-            )
+            answer = await ask(self._client, method, path, body, content_type=kind, timeout_seconds=timeout_seconds)
         except KubeError as error:
             return Outcome("refused", detail=str(error))
         outcome = outcome_of(answer)

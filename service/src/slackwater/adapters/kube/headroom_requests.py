@@ -15,9 +15,9 @@ import msgspec
 import structlog
 from msgspec import field
 
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ask
 from slackwater.adapters.api_objects import Int32, Int64, ObjectDecoder, Wire
 from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload, generation_of
-from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
@@ -207,11 +207,10 @@ class BufferStatusWriter:
         return written
 
     async def _patch(self, buffer: CapacityBuffer, status: BufferStatus) -> bool:
-        body = msgspec.json.encode({"metadata": {"uid": buffer.uid}, "status": _wire(status)})
+        patch = {"metadata": {"uid": buffer.uid}, "status": _wire(status)}
         path = f"{object_path(BUFFERS_PATH, buffer.key)}/status"
-        call = Call("PATCH", path, body=body, content_type="application/merge-patch+json", timeout_seconds=self._timeout)
         try:
-            answer = await self._client.send(call)
+            answer = await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=self._timeout)
         except KubeError as error:
             _log.warning("status of a capacity buffer not written", buffer=str(buffer.key), detail=str(error))
             return False

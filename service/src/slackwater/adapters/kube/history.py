@@ -11,7 +11,7 @@ import anyio.to_thread
 import msgspec
 import structlog
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.config_maps import BadPacked, ConfigMapWriter, packed, read_config_map, unpacked
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.controllers.history.policy import SLOTS

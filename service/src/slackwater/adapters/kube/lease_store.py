@@ -15,8 +15,8 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
+from slackwater.adapters.api_calls import ApiPort, Response, ask
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, Wire
-from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.controllers.leadership.lease import Lease, LeaseUnreachable, holder_name
@@ -88,15 +88,14 @@ class ApiLease:
         return f"{self._namespace}/{self._name}"
 
     async def _ask(self, method: str, path: str, body: object, seconds: float) -> Response:
-        raw = None if body is None else msgspec.json.encode(body)
         try:
             # The pool of event sources, so that the Lease is renewed even while writes use all connections of the other pool.
-            return await self._client.send(Call(method, path, body=raw, timeout_seconds=seconds, pool="event_sources"))
+            return await ask(self._client, method, path, body, timeout_seconds=seconds, pool="event_sources")
         except KubeError as error:
             raise LeaseUnreachable(f"lease {self}: {error}") from error
 
     def _refused(self, method: str, answer: Response) -> Lease:
-        problem = refused(f"{method} lease {self}", answer.status, answer.body, answer.headers)
+        problem = refused(f"{method} lease {self}", answer)
         raise LeaseUnreachable(str(problem)) from problem
 
     def _read(self, answer: Response) -> Lease:
@@ -180,7 +179,7 @@ class LeaderPod:
     async def _address(self, name: str) -> str:
         path = object_path(PODS_PATH, PodKey(self._namespace, name))
         try:
-            answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
+            answer = await ask(self._client, "GET", path, timeout_seconds=_READ_SECONDS)
             if answer.status == HTTPStatus.OK:
                 return _POD.decode(answer.body).status.pod_ip
             problem = f"status {answer.status}"

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from slackwater.adapters.api_calls import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiPort, Call, Response, ask
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder, Wire
-from slackwater.adapters.kube.client import ApiPort, Call, Response
 from slackwater.adapters.kube.errors import MalformedAnswer, refused
 from slackwater.model.kubernetes_rules import KubernetesVersion
 
@@ -17,9 +17,9 @@ Json = dict[str, Any]
 PatchType = Literal["merge", "strategic", "json"]
 
 _CONTENT_TYPES: Final[Mapping[PatchType, str]] = {
-    "merge": "application/merge-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-    "json": "application/json-patch+json",
+    "merge": MERGE_PATCH,
+    "strategic": STRATEGIC_PATCH,
+    "json": JSON_PATCH,
 }
 _JSON: Final = "application/json"
 #: The Accept header with which the API server answers a list with only the metadata of the objects.
@@ -40,19 +40,21 @@ class ApiObjects:
 
     async def get(self, path: str) -> Json | None:
         """The object; None if it does not exist."""
-        answer = await self._client.send(Call("GET", path, timeout_seconds=_SECONDS))
+        answer = await ask(self._client, "GET", path, timeout_seconds=_SECONDS)
         return None if answer.status == HTTPStatus.NOT_FOUND else _decoded(answer, f"get {path}")
 
     async def create(self, path: str, body: Json) -> Json:
-        return _decoded(await self._send("POST", path, body, _JSON), f"create {path}")
+        return _decoded(await ask(self._client, "POST", path, body, timeout_seconds=_SECONDS), f"create {path}")
 
     async def patch(self, path: str, patch: object, how: PatchType = "merge") -> Json:
-        return _decoded(await self._send("PATCH", path, patch, _CONTENT_TYPES[how]), f"patch {path}")
+        kind = _CONTENT_TYPES[how]
+        answer = await ask(self._client, "PATCH", path, patch, content_type=kind, timeout_seconds=_SECONDS)
+        return _decoded(answer, f"patch {path}")
 
     async def delete(self, path: str, preconditions: Mapping[str, str]) -> None:
         """Deletes the object. `preconditions` may have its `uid` and its `resourceVersion`."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": dict(preconditions)}
-        _decoded(await self._send("DELETE", path, options, _JSON), f"delete {path}")
+        _decoded(await ask(self._client, "DELETE", path, options, timeout_seconds=_SECONDS), f"delete {path}")
 
     async def each(self, path: str, *, metadata_only: bool = False, labels: str = "") -> AsyncIterator[Json]:
         """The objects of a collection, read page by page. `labels` is a label selector."""
@@ -77,17 +79,13 @@ class ApiObjects:
             if not token:
                 return
 
-    async def _send(self, method: str, path: str, body: object, content_type: str) -> Response:
-        call = Call(method, path, body=msgspec.json.encode(body), content_type=content_type, timeout_seconds=_SECONDS)
-        return await self._client.send(call)
-
 
 _PAGE_OF_LIST: Final = ObjectDecoder(ListWire)
 
 
 def _check(answer: Response, what: str) -> None:
     if answer.status not in {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED}:
-        raise refused(what, answer.status, answer.body, answer.headers)
+        raise refused(what, answer)
 
 
 def _decoded(answer: Response, what: str) -> Json:
@@ -116,7 +114,7 @@ async def server_version(client: ApiPort) -> KubernetesVersion:
     call = Call("GET", "/version", timeout_seconds=_VERSION_SECONDS)
     answer = await client.send(call)
     if answer.status != HTTPStatus.OK:
-        raise refused(str(call), answer.status, answer.body, answer.headers)
+        raise refused(str(call), answer)
     try:
         return KubernetesVersion.parse(_VERSION.decode(answer.body).git_version)
     except ValueError as err:

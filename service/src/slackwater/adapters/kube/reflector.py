@@ -1,16 +1,16 @@
 """Lists and watches one resource type, as an event source. A watch that breaks is continued, or the type is listed again.
 
-- `Reflector`: the event source.
-- `ReflectorStats`, `Counts`: its state and counts, and the causes for which a list or a watch ended.
+- `Reflector`: the event source, with its counts.
+- `Cause`: why a list or a watch ended.
 
 In: pages and watch lines, as bytes. Out: events in batches. Invariant: each object's events come in the order of its history,
 without gaps or duplicates.
 """
 
 import time
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
@@ -21,8 +21,8 @@ import anyio
 import anyio.lowlevel
 import structlog
 
+from slackwater.adapters.api_calls import ApiPort, Call
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder
-from slackwater.adapters.kube.client import ApiPort, Call
 from slackwater.adapters.kube.errors import (
     UNREADABLE,
     AnswerTooLarge,
@@ -73,50 +73,6 @@ _STATUSES: dict[int, Cause] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectorStats:
-    """The state and the counts of a reflector. `alive`: the latest list or watch was accepted and has not broken off.
-    `absent`: the optional type is not installed in the cluster."""
-
-    resource: str
-    objects: int
-    version: str  #: where a watch continues; empty: list everything
-    lists: int
-    watches: int
-    events: int
-    broken_objects: int
-    breaks: Mapping[Cause, int]
-    last_event_age_seconds: float | None
-    alive: bool
-    absent: bool
-
-
-@dataclass(slots=True)
-class Counts:
-    """Counts of a reflector, which only grow, except `alive`, `absent` and `last_event_at`."""
-
-    clock: Callable[[], float]
-    lists: int = 0
-    watches: int = 0
-    events: int = 0
-    breaks: dict[Cause, int] = field(default_factory=dict)
-    last_event_at: float | None = None
-    alive: bool = False
-    absent: bool = False
-
-    def note_events(self, n_events: int) -> None:
-        if n_events:
-            self.events += n_events
-            self.last_event_at = self.clock()
-
-    def note_break(self, cause: Cause) -> None:
-        self.alive = False
-        self.breaks[cause] = self.breaks.get(cause, 0) + 1
-
-    def last_event_age_seconds(self) -> float | None:
-        return None if self.last_event_at is None else self.clock() - self.last_event_at
-
-
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -157,7 +113,7 @@ class Reflector(Generic[K]):
     """Lists and watches one resource type for one reader. Implements `ports.protocols.EventSource`; ends by cancellation only.
 
     A list yields only what has changed since the earlier events. For that the reflector keeps the key, UID and version of each
-    object, but not the objects.
+    object, but not the objects. `lists`, `watches`, `events` and `breaks` count since the start.
     """
 
     def __init__(
@@ -181,37 +137,31 @@ class Reflector(Generic[K]):
         self._failures = 0  # since the last success
         self._known = KnownObjects(resource.gone)
         self._reader = LineReader(resource, self._known)
-        self._version = ""  # the version to watch from; empty: list first
+        #: Where a watch continues; empty: everything is listed first.
+        self.version = ""
         self._refusals = 0  # failures of the watch in a row
         self._pause_seconds = 0.0  # seconds before the next list or watch
         self._last_cause: Cause | None = None  # of a break, since the last success
-        self._counts = Counts(clock)
+        self.lists = self.watches = self.events = 0
+        self.breaks: dict[Cause, int] = {}
+        #: The latest list or watch was accepted and has not broken off.
+        self.alive = False
+        #: The optional type is not installed in the cluster.
+        self.absent = False
 
-    def stats(self) -> ReflectorStats:
-        counts = self._counts
-        return ReflectorStats(
-            resource=self._resource.name,
-            objects=len(self._known),
-            version=self._version,
-            lists=counts.lists,
-            watches=counts.watches,
-            events=counts.events,
-            broken_objects=self._reader.broken,
-            breaks=dict(counts.breaks),
-            last_event_age_seconds=counts.last_event_age_seconds(),
-            alive=counts.alive,
-            absent=counts.absent,
-        )
+    @property
+    def broken_objects(self) -> int:
+        return self._reader.broken
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         """Yields batches until cancelled. Iterate within `contextlib.aclosing`, so that the connection is closed at the end."""
         while True:
             self._pause_seconds = 0.0
-            turn = self._watch() if self._version else self._list()
+            turn = self._watch() if self.version else self._list()
             try:
                 async with aclosing(turn):
                     async for batch in turn:
-                        self._counts.note_events(len(batch.events))
+                        self.events += len(batch.events)
                         yield batch
             except KubeError as error:
                 self._pause_seconds = self._broke(error)
@@ -219,7 +169,7 @@ class Reflector(Generic[K]):
 
     async def _list(self) -> AsyncGenerator[Batch, None]:
         """Lists page by page. Ends with the version to watch from, or without one if the path does not exist."""
-        self._counts.lists += 1
+        self.lists += 1
         self._known.begin_list()
         version = token = ""
         while True:
@@ -232,12 +182,12 @@ class Reflector(Generic[K]):
                     raise
                 pause = self._broke(error)
                 if self._resource.may_be_absent and cause_of(error) == "absent":
-                    self._counts.absent = True
+                    self.absent = True
                     self._pause_seconds = self._config.absent_seconds
                     break
                 await anyio.sleep(pause)
                 continue  # with the same page: the token is all that the server needs
-            self._counts.alive, self._counts.absent = True, False
+            self.alive, self.absent = True, False
             await anyio.lowlevel.checkpoint()
             for items in slices(page.items or ()):
                 if events := await read(partial(self._reader.read_items, items), items):
@@ -250,7 +200,7 @@ class Reflector(Generic[K]):
         for gone in _batches(self._known.end_list()):
             yield Batch(gone)
             await anyio.lowlevel.checkpoint()
-        self._version = version
+        self.version = version
         yield Batch((), listed=True)
 
     async def _page(self, token: str) -> ListWire:
@@ -262,7 +212,7 @@ class Reflector(Generic[K]):
             return await self._page(token)
         self._page_size.had(len(answer.body))
         if answer.status != HTTPStatus.OK:
-            raise refused(f"list {path}", answer.status, answer.body, answer.headers)
+            raise refused(f"list {path}", answer)
         try:
             page = _PAGE.decode(answer.body)
         except UNREADABLE as error:
@@ -283,17 +233,17 @@ class Reflector(Generic[K]):
         )
 
     async def _watch(self) -> AsyncGenerator[Batch, None]:
-        """Runs one watch to its end. Afterwards `_version` is the version of the last line that was read without an error."""
-        self._counts.watches += 1
-        since, begun_at = self._version, self._clock()
+        """Runs one watch to its end. Afterwards `version` is the version of the last line that was read without an error."""
+        self.watches += 1
+        since, begun_at = self.version, self._clock()
         progressed = False
         try:
             async with aclosing(self._lines()) as arriving:
                 async for lines in arriving:
-                    self._counts.alive = True
+                    self.alive = True
                     for some in slices(lines):
-                        reading = await read(partial(self._reader.read_lines, some, since=self._version), some)
-                        self._version = reading.version
+                        reading = await read(partial(self._reader.read_lines, some, since=self.version), some)
+                        self.version = reading.version
                         if reading.events:
                             yield Batch(reading.events)
                         if reading.ended_by is not None:
@@ -301,13 +251,17 @@ class Reflector(Generic[K]):
                         if len(some) > _FEW:
                             await anyio.lowlevel.checkpoint()
         finally:
-            progressed = self._version != since or self._clock() - begun_at >= _GOOD_SECONDS
+            progressed = self.version != since or self._clock() - begun_at >= _GOOD_SECONDS
             if progressed:
                 self._failures = 0
                 self._refusals = 0
                 self._last_cause = None
-        self._counts.note_break("ended")
+        self._note_break("ended")
         self._pause_seconds = 0.0 if progressed else self._next_pause()
+
+    def _note_break(self, cause: Cause) -> None:
+        self.alive = False
+        self.breaks[cause] = self.breaks.get(cause, 0) + 1
 
     def _next_pause(self) -> float:
         self._failures += 1
@@ -318,7 +272,7 @@ class Reflector(Generic[K]):
         params = {
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "resourceVersion": self._version,
+            "resourceVersion": self.version,
             "timeoutSeconds": str(round(seconds)),
             **self._selectors(),
         }
@@ -332,10 +286,10 @@ class Reflector(Generic[K]):
     def _broke(self, error: KubeError) -> float:
         """Counts and logs the end of a list or watch by an error. Returns how many seconds to wait before the next attempt."""
         cause = cause_of(error)
-        self._counts.note_break(cause)
+        self._note_break(cause)
         self._refusals += cause in _REFUSALS
         if cause in _LIST_AGAIN or self._refusals >= _MOST_REFUSALS:
-            self._version = ""
+            self.version = ""
             self._refusals = 0
         first = self._failures == 0
         if cause == "expired" and self._last_cause != "expired":

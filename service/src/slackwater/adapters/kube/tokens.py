@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.api_calls import ApiCalls, ask
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.ports.protocols import TokenReview
 
@@ -37,7 +37,7 @@ _decoder: Final = msgspec.json.Decoder(_Review)
 class KubeTokenReviewer:
     """Asks the API server to review tokens for `audiences`; if there are none, for the API server's own audience."""
 
-    def __init__(self, client: ApiPort, audiences: Sequence[str] = ()) -> None:
+    def __init__(self, client: ApiCalls, audiences: Sequence[str] = ()) -> None:
         self._client = client
         self._audiences = tuple(audiences)
 
@@ -46,10 +46,9 @@ class KubeTokenReviewer:
         spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         try:
-            call = Call("POST", _PATH, timeout_seconds=timeout_seconds, body=msgspec.json.encode(asked))
-            answer = await self._client.send(call)
+            answer = await ask(self._client, "POST", _PATH, asked, timeout_seconds=timeout_seconds)
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-                raise refused("TokenReview", answer.status, answer.body, answer.headers)
+                raise refused("TokenReview", answer)
             return self._read(_decoder.decode(answer.body).status)
         except (KubeError, *UNREADABLE) as error:
             return TokenReview(verdict="unasked", detail=str(error))

@@ -8,7 +8,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol
 
-from slackwater.adapters.kube.client import Response, outcome_of, words_of
+from slackwater.adapters.api_calls import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Response
+from slackwater.adapters.kube.client import outcome_of, words_of
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
 from slackwater.adapters.kube.resource_type import PODS_PATH, collection_path, object_path
@@ -27,9 +28,6 @@ from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
 _PERMIT_POINTER: Final = "/metadata/annotations/" + PERMIT.replace("~", "~0").replace("/", "~1")
 #: The statuses of a write whose condition does not hold: the object is another one, or has changed.
 _CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
-MERGE_PATCH: Final = "application/merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 
 class Send(Protocol):

@@ -13,16 +13,16 @@ from http import HTTPStatus
 from typing import Final
 
 import anyio
-import msgspec
 
-from slackwater.adapters.kube.client import ApiPort, Call, Response, outcome_of, words_of
+from slackwater.adapters.api_calls import MERGE_PATCH, STRATEGIC_PATCH, ApiPort, Response, ask
+from slackwater.adapters.kube.client import outcome_of, words_of
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
 from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.adapters.kube.slices import read
-from slackwater.adapters.kube.vertical_writer import MERGE_PATCH, STRATEGIC_PATCH, Send, VerticalWriter
+from slackwater.adapters.kube.vertical_writer import Send, VerticalWriter
 from slackwater.model.effects import (
     Activate,
     Announce,
@@ -241,11 +241,5 @@ class ApiWriter:
     async def _send(
         self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"
     ) -> Response:
-        call = Call(
-            method,
-            path,
-            body=None if body is None else msgspec.json.encode(body),
-            content_type=content_type,
-            timeout_seconds=None if deadline == math.inf else max(deadline - anyio.current_time(), 0.0),
-        )
-        return await self._client.send(call)
+        left = None if deadline == math.inf else max(deadline - anyio.current_time(), 0.0)
+        return await ask(self._client, method, path, body, content_type=content_type, timeout_seconds=left)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Call
 from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.app.doctor.check import Check, named, ok, problem, unknown, unseen, warning
@@ -76,7 +76,7 @@ async def flags(client: ApiPort) -> Check:
             except (msgspec.DecodeError, KeyError, TypeError):
                 continue  # the text for people, of older servers
         if answer.status == HTTPStatus.FORBIDDEN:
-            error = refused("get /flagz", answer.status, answer.body, answer.headers)
+            error = refused("get /flagz", answer)
             return unseen(name, error, "ask somebody who may get /flagz; no role but cluster-admin has it by default")
         if answer.status != HTTPStatus.NOT_ACCEPTABLE:
             break
@@ -112,7 +112,7 @@ async def feature_gates(client: ApiPort, settings: Settings, git_version: str) -
     name = "feature gates"
     answer = await client.send(Call("GET", "/metrics", accept="*/*", timeout_seconds=_SECONDS))
     if answer.status == HTTPStatus.FORBIDDEN:
-        error = refused("get /metrics", answer.status, answer.body, answer.headers)
+        error = refused("get /metrics", answer)
         return unseen(name, error, "ask somebody who may get /metrics, as the ClusterRole `system:monitoring` allows")
     text = answer.body.decode(errors="replace") if answer.status == HTTPStatus.OK else ""
     found = {gate: value == "1" for gate, value in _FEATURE.findall(text)}

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.adapters.kube.client import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Call
 from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.app.doctor import agents, api_server, autoscalers, installation
@@ -31,7 +31,7 @@ async def examine(
     objects, before = ApiObjects(client), clock()
     answer = await client.send(Call("GET", "/version", timeout_seconds=10.0))
     if answer.status != HTTPStatus.OK:
-        raise refused("get /version", answer.status, answer.body, answer.headers)
+        raise refused("get /version", answer)
     after, version = clock(), msgspec.json.decode(answer.body)
     yield api_server.version(version)
     server_time = _date(answer.headers.get("Date", ""))

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
-from slackwater.adapters.kube.client import ApiPort
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import KubeError, StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json
 from slackwater.app import pauses, rbac

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
+from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.api_objects import Wire
-from slackwater.adapters.kube.client import ApiPort
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.devices import TAINT_RULE_APIS
 from slackwater.adapters.kube.errors import StatusError

@@ -1,21 +1,13 @@
 """Makes the error answers of the embedded API server: Status objects with the texts of the real API server."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from slackwater.adapters.api_calls import Response
+
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer of the API server, successful or not. `status` is the HTTP status."""
-
-    status: int
-    body: bytes
-    headers: dict[str, str]
 
 
 class Fault(Exception):
@@ -47,10 +39,10 @@ class Fault(Exception):
             details["retryAfterSeconds"] = self.retry_after
         return {**body, "details": details} if details else body
 
-    def answer(self) -> Answer:
+    def answer(self) -> Response:
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         body = msgspec.json.encode(self.status()) if self.reason else self.message.encode()
-        return Answer(self.code, body, headers)
+        return Response(self.code, body, headers)
 
 
 def no_such_path() -> Fault:

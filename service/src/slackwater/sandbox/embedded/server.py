@@ -13,9 +13,10 @@ from typing import Any, Final
 import anyio
 import msgspec
 
+from slackwater.adapters.api_calls import Response
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.sandbox.embedded.admission import Admission, rfc3339
-from slackwater.sandbox.embedded.faults import Answer, Fault, Json, bad_request, exists, no_such_path
+from slackwater.sandbox.embedded.faults import Fault, Json, bad_request, exists, no_such_path
 from slackwater.sandbox.embedded.kinds import PODS, Match, Target, matching, target_of
 from slackwater.sandbox.embedded.patches import patched, updated
 from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
@@ -49,16 +50,16 @@ class ApiServer:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
-    ) -> Answer:
+    ) -> Response:
         """Carries out a request and returns the answer. A refused request is also answered; nothing is raised for it."""
         if (method, path) == ("GET", "/version"):
-            return Answer(200, _VERSION, {})
+            return Response(200, _VERSION)
         try:
             target = target_of(path)
             code, found = self._carry_out(method, target, params or {}, body, content_type)
         except Fault as fault:
             return fault.answer()
-        return Answer(code, found if isinstance(found, bytes) else msgspec.json.encode(found), {})
+        return Response(code, found if isinstance(found, bytes) else msgspec.json.encode(found))
 
     def _carry_out(
         self, method: str, target: Target, params: Mapping[str, str], body: bytes | None, content_type: str

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_calls import ApiCalls, ask
 from slackwater.adapters.api_objects import ObjectDecoder, Wire
-from slackwater.adapters.cloud.apiserver import OK, ApiServer
+from slackwater.adapters.cloud.apiserver import OK
 from slackwater.adapters.cloud.clusterapi.annotations import NOTHING_SAID, Infrastructure
 from slackwater.adapters.cloud.clusterapi.objects import API_GROUP, GroupWire, InfrastructureRefWire
 
@@ -47,7 +48,7 @@ _RESOURCES: Final = ObjectDecoder(_ApiResourcesWire)
 class InfrastructureTemplates:
     """Reads and caches infrastructure templates. A template that the API server does not return is treated as an empty one."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiCalls) -> None:
         self._api = api
         self._known: dict[tuple[str, InfrastructureRefWire], Infrastructure] = {}
 
@@ -75,17 +76,17 @@ class InfrastructureTemplates:
     async def _read(self, namespace: str, ref: InfrastructureRefWire) -> Infrastructure:
         version = ref.api_version
         if not version:
-            answer = await self._api.ask("GET", f"/apis/{ref.api_group}")
+            answer = await ask(self._api, "GET", f"/apis/{ref.api_group}")
             if answer.status != OK:
                 return NOTHING_SAID
             version = f"{ref.api_group}/{API_GROUP.decode(answer.body).preferred_version.version}"
-        answer = await self._api.ask("GET", f"/apis/{version}")
+        answer = await ask(self._api, "GET", f"/apis/{version}")
         found = _RESOURCES.decode(answer.body).resources if answer.status == OK else ()
         plural = next((each.name for each in found or () if each.kind == ref.kind and "/" not in each.name), None)
         if plural is None:
             return NOTHING_SAID
         path = f"/apis/{version}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(ref.name, safe='')}"
-        answer = await self._api.ask("GET", path)
+        answer = await ask(self._api, "GET", path)
         if answer.status != OK:
             return NOTHING_SAID
         said = _TEMPLATE.decode(answer.body).status

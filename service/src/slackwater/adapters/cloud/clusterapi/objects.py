@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_calls import ApiCalls, ask
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, TaintWire, Wire
-from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, ApiServer, listed, refusal
+from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, listed, refusal
 from slackwater.model.nodegroups import GroupName
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
@@ -125,7 +126,7 @@ class ClusterApiObjects:
     A type that is not installed has no objects. Failures are raised as `ProviderError`.
     """
 
-    def __init__(self, api: ApiServer, *, namespace: str | None) -> None:
+    def __init__(self, api: ApiCalls, *, namespace: str | None) -> None:
         self._api = api
         self._namespace = namespace
         self._version: str | None = None
@@ -143,7 +144,7 @@ class ClusterApiObjects:
     async def group(self, group: GroupId) -> GroupWire | None:
         """Reads one group; None if it does not exist."""
         path = await self.group_path(group)
-        answer = await self._api.ask("GET", path)
+        answer = await ask(self._api, "GET", path)
         if answer.status == NOT_FOUND:
             return None
         if answer.status != OK:
@@ -170,7 +171,7 @@ class ClusterApiObjects:
         """
         if self._version is not None:
             return self._version
-        answer = await self._api.ask("GET", _GROUP_PATH)
+        answer = await ask(self._api, "GET", _GROUP_PATH)
         if answer.status == NOT_FOUND:
             return "v1beta1"
         if answer.status != OK:

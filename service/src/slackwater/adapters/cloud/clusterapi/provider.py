@@ -12,17 +12,8 @@ from typing import Final, Literal, TypeVar
 
 import structlog
 
-from slackwater.adapters.cloud.apiserver import (
-    CONFLICT,
-    MERGE_PATCH,
-    NOT_FOUND,
-    OK,
-    ApiServer,
-    bounded,
-    each,
-    refusal,
-    repeated,
-)
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ask
+from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, bounded, each, refusal, repeated
 from slackwater.adapters.cloud.clusterapi import annotations, inventory
 from slackwater.adapters.cloud.clusterapi.annotations import Limits
 from slackwater.adapters.cloud.clusterapi.infrastructure import InfrastructureTemplates
@@ -51,7 +42,7 @@ class ClusterApiWrites:
     A mark is the annotation `DELETE_MACHINE`. Its value is the present time as RFC 3339, which `stamp` returns.
     """
 
-    def __init__(self, api: ApiServer, objects: ClusterApiObjects, *, stamp: Callable[[], str]) -> None:
+    def __init__(self, api: ApiCalls, objects: ClusterApiObjects, *, stamp: Callable[[], str]) -> None:
         self._api, self._objects, self._stamp = api, objects, stamp
 
     async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
@@ -68,7 +59,7 @@ class ClusterApiWrites:
             },
             "spec": {"replicas": to},
         }
-        answer = await self._api.ask("PUT", path, body=body)
+        answer = await ask(self._api, "PUT", path, body=body)
         if answer.status == CONFLICT:
             return None
         if answer.status != OK:
@@ -85,7 +76,7 @@ class ClusterApiWrites:
     async def _annotate(self, group: GroupName, machine: MachineWire, value: str | None) -> None:
         path = await self._objects.machine_path(machine.metadata)
         patch = {"metadata": {"uid": machine.metadata.uid, "annotations": {DELETE_MACHINE: value}}}
-        answer = await self._api.ask("PATCH", path, body=patch, content_type=MERGE_PATCH)
+        answer = await ask(self._api, "PATCH", path, body=patch, content_type=MERGE_PATCH)
         if answer.status not in (OK, NOT_FOUND):
             raise refusal(group, f"mark {path}", answer)
 
@@ -93,7 +84,7 @@ class ClusterApiWrites:
         """Deletes the Machine. Its UID is a precondition: a new Machine of the same name stays. Does nothing if it is gone."""
         path = await self._objects.machine_path(machine.metadata)
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": machine.metadata.uid}}
-        answer = await self._api.ask("DELETE", path, body=body)
+        answer = await ask(self._api, "DELETE", path, body=body)
         if answer.status not in _DELETED:
             raise refusal(group, f"delete {path}", answer)
 
@@ -151,7 +142,7 @@ class ClusterApiProvider:
 
     name: Final = "clusterapi"
 
-    def __init__(self, api: ApiServer, wanted: GroupSelection, *, stamp: Callable[[], str]) -> None:
+    def __init__(self, api: ApiCalls, wanted: GroupSelection, *, stamp: Callable[[], str]) -> None:
         self._wanted = wanted
         self._objects = ClusterApiObjects(api, namespace=wanted.namespace)
         self._writes = ClusterApiWrites(api, self._objects, stamp=stamp)

@@ -10,7 +10,8 @@ from typing import Final, Literal
 import anyio
 import structlog
 
-from slackwater.adapters.cloud.apiserver import ApiServer, bounded, each, repeated
+from slackwater.adapters.api_calls import ApiCalls
+from slackwater.adapters.cloud.apiserver import bounded, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, Machines, Members, Record, timeline_of
 from slackwater.model.ids import NodeName
@@ -48,7 +49,7 @@ class Arrivals:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: ApiCalls,
         groups: Mapping[GroupName, KwokGroup],
         record: Record,
         *,

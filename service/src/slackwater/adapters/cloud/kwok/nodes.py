@@ -17,19 +17,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, Response, ask
 from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder, ObjectWire, Wire
-from slackwater.adapters.cloud.apiserver import (
-    CONFLICT,
-    CREATED,
-    MERGE_PATCH,
-    NOT_FOUND,
-    OK,
-    Answer,
-    ApiServer,
-    listed,
-    refusal,
-    repeated,
-)
+from slackwater.adapters.cloud.apiserver import CONFLICT, CREATED, NOT_FOUND, OK, listed, refusal, repeated
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, InstanceId
 from slackwater.model.objects import Node
@@ -160,7 +150,7 @@ class Members:
     leaving: dict[NodeName, Member] = field(default_factory=dict)
 
 
-async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupName, Members]:
+async def members(api: ApiCalls, group: GroupName | None = None) -> dict[GroupName, Members]:
     """Lists the Nodes of one group, or of all groups if `group` is None. Returns them by group."""
     found: defaultdict[GroupName, Members] = defaultdict(Members)
     selector = NODE_GROUP if group is None else f"{NODE_GROUP}={group}"
@@ -178,46 +168,46 @@ async def members(api: ApiServer, group: GroupName | None = None) -> dict[GroupN
     return found
 
 
-async def create(api: ApiServer, group: KwokGroup, name: NodeName, *, booted: bool) -> None:
+async def create(api: ApiCalls, group: KwokGroup, name: NodeName, *, booted: bool) -> None:
     """Creates a Node; does nothing if it exists already."""
-    answer = await api.ask("POST", NODES_PATH, body=_new(group, name, booted=booted))
+    answer = await ask(api, "POST", NODES_PATH, body=_new(group, name, booted=booted))
     if answer.status not in (CREATED, CONFLICT):
         raise refusal(group.name, f"create node {name}", answer)
 
 
-async def boot(api: ApiServer, group: GroupName, member: Member) -> None:
+async def boot(api: ApiCalls, group: GroupName, member: Member) -> None:
     """Adds KWOK's annotation to the Node and removes its not-ready taint; does nothing if the Node is gone."""
     answer = await repeated(lambda: _boot(api, member))
     if answer.status not in (OK, NOT_FOUND):
         raise refusal(group, f"boot node {member.name}", answer)
 
 
-async def _boot(api: ApiServer, member: Member) -> Answer | None:
+async def _boot(api: ApiCalls, member: Member) -> Response | None:
     """Makes one attempt to boot a Node; returns None if the Node has changed since it was read.
 
     The patch has the resourceVersion as precondition, since a merge patch replaces the whole list of taints.
     """
     path = _path(member.name)
-    read = await api.ask("GET", path)
+    read = await ask(api, "GET", path)
     if read.status != OK:
         return read
     node = msgspec.json.decode(read.body)
     meta = node["metadata"]
     if meta["uid"] != member.uid:
-        return Answer(NOT_FOUND)
+        return Response(NOT_FOUND)
     taints = [taint for taint in node["spec"].get("taints", ()) if taint["key"] != _NOT_READY["key"]]
     patch = {
         "metadata": {"uid": member.uid, "resourceVersion": meta["resourceVersion"], "annotations": _KWOK},
         "spec": {"taints": taints or None},
     }
-    answer = await api.ask("PATCH", path, body=patch, content_type=MERGE_PATCH)
+    answer = await ask(api, "PATCH", path, body=patch, content_type=MERGE_PATCH)
     return None if answer.status == CONFLICT else answer
 
 
-async def delete(api: ApiServer, group: GroupName, member: Member) -> None:
+async def delete(api: ApiCalls, group: GroupName, member: Member) -> None:
     """Deletes the Node. Its UID is a precondition, so a new Node of the same name stays. Does nothing if the Node is gone."""
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": member.uid}}
-    answer = await api.ask("DELETE", _path(member.name), body=body)
+    answer = await ask(api, "DELETE", _path(member.name), body=body)
     if answer.status not in _DELETED and answer.status != CONFLICT:
         raise refusal(group, f"delete node {member.name}", answer)
 
@@ -285,14 +275,14 @@ class Record:
     (docs/adr/0040). Failures are raised as `ProviderError`.
     """
 
-    def __init__(self, api: ApiServer, *, namespace: str, name: str) -> None:
+    def __init__(self, api: ApiCalls, *, namespace: str, name: str) -> None:
         self._api = api
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{name}"
         self._name = name
 
     async def read(self) -> Page:
-        answer = await self._api.ask("GET", self._path)
+        answer = await ask(self._api, "GET", self._path)
         if answer.status == NOT_FOUND:
             return Page()
         if answer.status != OK:
@@ -306,10 +296,10 @@ class Record:
         data = {group: msgspec.json.encode(machines).decode()}
         if not page.version:
             made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": self._name}, "data": data}
-            answer = await self._api.ask("POST", self._collection, body=made)
+            answer = await ask(self._api, "POST", self._collection, body=made)
         else:
             patch = {"metadata": {"resourceVersion": page.version}, "data": data}
-            answer = await self._api.ask("PATCH", self._path, body=patch, content_type=MERGE_PATCH)
+            answer = await ask(self._api, "PATCH", self._path, body=patch, content_type=MERGE_PATCH)
         # 404: the ConfigMap was deleted since. The next attempt reads an empty record and creates it again.
         if answer.status == CONFLICT or (answer.status == NOT_FOUND and page.version):
             return None

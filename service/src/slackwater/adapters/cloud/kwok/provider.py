@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 import anyio
 
-from slackwater.adapters.cloud.apiserver import ApiServer, bounded, each, repeated
+from slackwater.adapters.api_calls import ApiCalls
+from slackwater.adapters.cloud.apiserver import bounded, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.node_creation import Arrivals
 from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, timeline_of
@@ -60,7 +61,7 @@ class KwokProvider:
 
     def __init__(
         self,
-        api: ApiServer,
+        api: ApiCalls,
         groups: Iterable[KwokGroup],
         *,
         now: Callable[[], float],
