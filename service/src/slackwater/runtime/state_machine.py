@@ -55,8 +55,8 @@ from slackwater.model.pauses import Activity
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
-from slackwater.runtime.flows.drains import ActivePauses, StateNodeViews
 from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
+from slackwater.runtime.flows.pauses import ActivePauses
 from slackwater.runtime.flows.permits import PermitFlow, VerticalEvents
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
@@ -74,9 +74,8 @@ class StateMachine:
         self.state = state = ClusterState(policy.nodes, policy.kubernetes, self._reservation_ended, policy.profiles)
         self.preemptions, self.migrating = Preemptions(state), Migrating(state)
         self.drain_migrations = DrainMigrations(self.migrating, state.pods)
-        self._node_views = StateNodeViews(state, self.drain_migrations, policy.blocked_by)
         #: All removals that have begun.
-        self.drains = Drains(self._node_views, policy.drain)
+        self.drains = Drains(state, self.drain_migrations, limits=policy.drain, rules=policy.blocked_by)
         self.pausing = ActivePauses(self.preemptions, self.drains)
         self.permit_limits = PermitLimits(state, policy=policy)
         self._permits = PermitFlow(
@@ -203,8 +202,7 @@ class StateMachine:
         if policy == self.policy:  # a pause of drains, for instance, lets no refused pod pass
             return
         self.permit_limits.adopt_policy(policy)
-        self._node_views.rules = policy.blocked_by
-        self.drains.limits = policy.drain
+        self.drains.limits, self.drains.rules = policy.drain, policy.blocked_by
         if policy.nodes != self.policy.nodes:
             self.state.nodes.set_policy(policy.nodes)
         self.policy = policy

@@ -12,7 +12,7 @@ results.
 
 from typing import Final, Literal
 
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, LeavingPods, NodeView, NodeViews, Problem
+from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, NodeView, Problem
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, Phase, RemoveNode, UnmarkNode
 from slackwater.model.events import DestinationsFound, DrainEvent, EvictionEnded, NodeMarked, NodeRemoved, NodeUnmarked
@@ -31,7 +31,7 @@ class Drain:
     """The removal of one node, from its taint to its deletion or its rollback. `marked_at`: when the taint was written; None
     before. `end`: the report of the end; None before."""
 
-    def __init__(self, order: DrainOrder, limits: DrainLimits, node_views: NodeViews, began: Instant) -> None:
+    def __init__(self, order: DrainOrder, pods: LeavingPods, began: Instant) -> None:
         self.order = order
         self.phase: Phase = "marking"
         self.marked_at: Instant | None = None
@@ -39,9 +39,9 @@ class Drain:
         self.detail = ""
         self.end: DrainEnd | None = None
         self.began = began
-        self.pods = LeavingPods(order.node, limits, node_views)
+        self.pods = pods
         self.n_evicted = 0
-        self._limits = limits
+        self._limits = pods.limits
         self._since = began
         self._attempts = 0
         self._asked_daemons = False

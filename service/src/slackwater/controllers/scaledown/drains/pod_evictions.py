@@ -1,6 +1,6 @@
 """Leaving pods: evicts the pods of one node, and remembers how far each has come.
 
-- `NodeView`, `NodeViews`: the node and its pods, as the state machine has them now.
+- `NodeView`, `node_view`: the node and its pods, as the cluster state has them now.
 - `DrainLimits`, `PriorityGroup`: how long each step may take, and what the removal may do.
 - `LeavingPods`: the pods of one node that leave.
 
@@ -16,11 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import Effect, Evict, FindDestinations, PodEvicted
 from slackwater.model.events import DestinationsFound, EvictionEnded
-from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Seconds, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Seconds
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import UnremovableReason
 
@@ -44,46 +45,17 @@ class NodeView:
         return not self.movers and not self.awaited and self.blocked is None
 
 
-class NodeViews(Protocol):
-    """The part of the state machine that removals use."""
-
-    def node_view(self, name: NodeName, now: UnixTime) -> NodeView:
-        """What a drain has to know about the node at `now`: its pods by drainability, and whether it still exists."""
-        ...
-
-    def disruptions(self) -> Disruptions:
-        """The disruptions that PodDisruptionBudgets allow now."""
-        ...
-
-    def keep(self, pod: Pod, of: NodeName, to: NodeName) -> bool:
-        """Keeps room on the node `to` for the pod of the draining node `of`. False if there is none."""
-        ...
-
-    def left(self, uid: PodUid) -> None:
-        """Lets the replacement of the pod, which was evicted, use the room that is kept for it."""
-        ...
-
-    def end(self, node: NodeName) -> None:
-        """Ends the room that is kept for pods of the node."""
-        ...
-
-    def migrate(self, uid: PodUid, node: NodeName) -> None:
-        """Requests the migration of the virtual machine of this pod, away from the node. It comes before migrations for
-        pressure."""
-        ...
-
-    def cancel_leaving(self, uids: Iterable[PodUid]) -> None:
-        """Withdraws the requests to migrate these pods: they need not leave any more."""
-        ...
-
-
-def seen(node: Node | None, pods: Iterable[Pod], facts: RuleFacts) -> NodeView:
+def node_view(cluster_state: ClusterState, name: NodeName, facts: RuleFacts) -> NodeView:
     """Makes the node's view by judging each pod. Budgets do not block a pod here, since the eviction API checks them."""
     movers: list[Pod] = []
     daemons: list[Pod] = []
     awaited: list[Pod] = []
     blocked: tuple[Pod, UnremovableReason] | None = None
-    for pod in pods:
+    node = cluster_state.nodes.get(name)
+    for uid in cluster_state.reservations.on_node(name) if node is not None else ():
+        pod = cluster_state.pods.get(uid)
+        if pod is None:
+            continue
         verdict = judge(pod, facts)
         match verdict.outcome:
             case DrainabilityOutcome.MOVE:
@@ -100,6 +72,26 @@ def seen(node: Node | None, pods: Iterable[Pod], facts: RuleFacts) -> NodeView:
             case DrainabilityOutcome.SKIP:
                 pass
     return NodeView(node, tuple(movers), tuple(daemons), tuple(awaited), blocked)
+
+
+def keep_room(cluster_state: ClusterState, pod: Pod, of: NodeName, to: NodeName) -> bool:
+    """Keeps room on the node `to` for the pod of the draining node `of`. False if there is none."""
+    row = cluster_state.nodes.row_of.get(to)
+    admits = row is not None and bool(cluster_state.admitting.of(pod.renewed_kind)[row])
+    return admits and cluster_state.holds.destinations.keep(pod, of, to)
+
+
+class Migrations(Protocol):
+    """The part of `controllers.migration.state.DrainMigrations` that removals use."""
+
+    def ask(self, uid: PodUid, node: NodeName) -> None:
+        """Requests the migration of the virtual machine of this pod, away from the node. It comes before migrations for
+        pressure."""
+        ...
+
+    def forget(self, uids: Iterable[PodUid]) -> None:
+        """Withdraws the requests to migrate these pods: they need not leave any more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +168,8 @@ class LeavingPods:
 
     node: NodeName
     limits: DrainLimits
-    node_views: NodeViews
+    cluster_state: ClusterState
+    migrations: Migrations
     evictions: dict[PodUid, _PodEviction] = field(default_factory=dict)
     #: When each priority group began.
     begun: dict[int, Instant] = field(default_factory=dict)
@@ -244,7 +237,7 @@ class LeavingPods:
             return []
         if self.migrates(pod):
             eviction.step = "migrating"
-            self.node_views.migrate(pod.uid, self.node)
+            self.migrations.ask(pod.uid, self.node)
             return []
         eviction.step = "seeking"
         return []
@@ -260,7 +253,7 @@ class LeavingPods:
             known = self.evictions.get(uid)
             if known is None or known.step != "seeking":
                 continue
-            if to is not None and self.node_views.keep(known.pod, self.node, to):
+            if to is not None and keep_room(self.cluster_state, known.pod, self.node, to):
                 known.first_at = known.first_at if known.homeless_at is None else now
                 known.homeless_at = None
                 effects.append(self._evict(known, now))
@@ -317,7 +310,7 @@ class LeavingPods:
         match event.outcome:
             case "accepted" | "gone":
                 eviction.step = "taken"
-                self.node_views.left(event.uid)
+                self.cluster_state.holds.destinations.left(event.uid)
                 return [PodEvicted(eviction.pod)]
             case "refused":
                 eviction.step = "refused"

@@ -13,10 +13,20 @@ from typing import Final, Literal
 import numpy as np
 from msgspec import structs
 
+from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.scaledown.drains.drain import Drain
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, NodeViews
+from slackwater.controllers.scaledown.drains.pod_evictions import (
+    DrainLimits,
+    LeavingPods,
+    Migrations,
+    NodeView,
+    keep_room,
+    node_view,
+)
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.binpacking import NOWHERE, place_pods
+from slackwater.fit.drainability import DrainPolicy, RuleFacts
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.effects import DrainOrder, Effect
 from slackwater.model.events import DrainEvent
@@ -33,11 +43,14 @@ CancelAnswer = Literal["cancelled", "too-late", "none"]
 
 
 class Drains:
-    """All removals under way, with their limits."""
+    """All removals under way. `limits` are those of new removals. `rules` decide which pods block a removal."""
 
-    def __init__(self, node_views: NodeViews, limits: DrainLimits) -> None:
+    def __init__(self, cluster_state: ClusterState, migrations: Migrations, *, limits: DrainLimits, rules: DrainPolicy) -> None:
         self.limits = limits
-        self._node_views = node_views
+        self.rules = rules
+        self._cluster_state = cluster_state
+        self._destinations = cluster_state.holds.destinations
+        self._migrations = migrations
         self._drains: dict[NodeName, Drain] = {}
         self._batch_of: dict[NodeName, int] = {}
         self._batches = 0
@@ -59,9 +72,12 @@ class Drains:
     def _keep_destinations(self, drain: Drain, now: Instant) -> None:
         """Keeps room where the plan placed the pods, as far as there still is room."""
         destinations = dict(drain.order.destinations)
-        for pod in self._node_views.node_view(drain.order.node, drain.unix(now)).movers if destinations else ():
+        for pod in self._view(drain, now).movers if destinations else ():
             if pod.key in destinations and not drain.pods.migrates(pod):
-                self._node_views.keep(pod, drain.order.node, destinations[pod.key])
+                keep_room(self._cluster_state, pod, drain.order.node, destinations[pod.key])
+
+    def _view(self, drain: Drain, now: Instant) -> NodeView:
+        return node_view(self._cluster_state, drain.order.node, RuleFacts(now=drain.unix(now), policy=self.rules))
 
     def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
         """Continues removals that an earlier process began, as taints show. Their deadlines count from the times in the
@@ -72,7 +88,8 @@ class Drains:
                 self._add(order, Instant(now - max(unix_now - order.stamp, 0.0))).resume(now)
 
     def _add(self, order: DrainOrder, began: Instant) -> Drain:
-        drain = self._drains[order.node] = Drain(order, self.limits, self._node_views, began)
+        pods = LeavingPods(order.node, self.limits, self._cluster_state, self._migrations)
+        drain = self._drains[order.node] = Drain(order, pods, began)
         self._batch_of[order.node] = self._batches
         return drain
 
@@ -128,13 +145,12 @@ class Drains:
         if not self._drains or (self._next_step is not None and now < self._next_step):
             return []
         self._next_step = Instant(now + _STEP_SECONDS)
-        disruptions = self._node_views.disruptions()
+        disruptions = Disruptions(self._cluster_state.budgets)
         marked = {batch: self._marked_at(batch) for batch in set(self._batch_of.values())}
         effects: list[Effect] = []
         for node, drain in list(self._drains.items()):
             before = drain.phase
-            node_view = self._node_views.node_view(node, drain.unix(now))
-            effects += drain.step(node_view, disruptions, now, batch_marked_at=marked[self._batch_of[node]])
+            effects += drain.step(self._view(drain, now), disruptions, now, batch_marked_at=marked[self._batch_of[node]])
             if drain.phase == "unmarking" and before != "unmarking":
                 self._stays(drain)
         return effects + self._ended()
@@ -164,14 +180,14 @@ class Drains:
 
     def _stays(self, drain: Drain) -> None:
         """Withdraws what was requested and kept for the pods of a node that stays."""
-        self._node_views.cancel_leaving(drain.pods.evictions)
-        self._node_views.end(drain.order.node)
+        self._migrations.forget(drain.pods.evictions)
+        self._destinations.end(drain.order.node)
 
     def _ended(self) -> list[Effect]:
         """Removes the drains that have ended, and returns their reports."""
         ended = [(node, drain.end) for node, drain in self._drains.items() if drain.end is not None]
         for node, _ in ended:
-            self._node_views.end(node)
+            self._destinations.end(node)
             del self._drains[node], self._batch_of[node]
         return [end for _, end in ended]
 
