@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.template import attaching, usual_csi
+from slackwater.controllers.scaleup.template import usual_csi
 from slackwater.model.nodegroups import read_attach_limits
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import ClaimMount, InlineDisk, Kind, PodConstraints
@@ -50,7 +50,9 @@ def planned(pods: list[Pod], group: GrowableGroup, nodes: Sequence[Node] = ()) -
 
 def limited(limit: int | None, *, upcoming: int = 0) -> GrowableGroup:
     group = a_group("g", a_template("t", cpu="4"), upcoming=upcoming)
-    return replace(group, template=attaching(group.template, csi(limit), said=None))
+    assert group.template is not None
+    node = structs.replace(group.template.node, csi=usual_csi(csi(limit), None))
+    return replace(group, template=replace(group.template, node=node))
 
 
 @pytest.mark.parametrize("kind", [with_claim, with_disk])
@@ -90,19 +92,3 @@ def test_a_driver_that_no_node_reports_counts_as_the_provider_says() -> None:
 def test_plug_ins_that_most_nodes_have_handed_to_csi_are_handed_over() -> None:
     both = [*csi(1, 1, migrated=["kubernetes.io/aws-ebs"]), *csi(1)]
     assert (usual_csi(both, None) or CsiNode(name="", drivers=())).migrated == ("kubernetes.io/aws-ebs",)
-
-
-def test_what_cannot_be_attached_to_needs_no_template() -> None:
-    assert attaching(None, csi(5), said=None) is None
-    template = Template(node=a_template("t"))
-    assert attaching(template, [], said=None) == template
-
-
-@pytest.mark.parametrize("text", ["=5", "x=", "x=-1", "x=1.5", "x=99999999999", "x=1,x=2", "x=٣"])
-def test_a_broken_annotation_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="want driver=limit"):
-        read_attach_limits(text)
-
-
-def test_an_empty_annotation_says_nothing() -> None:
-    assert read_attach_limits("") is None

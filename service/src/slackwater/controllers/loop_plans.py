@@ -20,11 +20,12 @@ from slackwater.controllers.scaledown.replica_plan import (
     with_drains_rolled_back,
 )
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
-from slackwater.controllers.scaleup.growable_groups import Slices, bought_slices_of, growable_group, leave_out
+from slackwater.controllers.scaleup.growable_groups import bought_slices_of, growable_group, leave_out
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, SkippedPod, failed_group, failure_of
 from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan_events import Announcer, not_triggered
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.template import Slices
 from slackwater.controllers.slack.headroom_demand import asking_now
 from slackwater.controllers.slack.planning_input import RunningPodRequests, example_pods
 from slackwater.controllers.slack.policy import SlackPolicy

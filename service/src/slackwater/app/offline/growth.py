@@ -19,7 +19,7 @@ from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
-from slackwater.controllers.scaleup.template import Published, attaching, awaits_devices, awaits_slices, publishing, template_of
+from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
 from slackwater.controllers.slack.planning_input import RunningPodRequests
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
@@ -122,27 +122,23 @@ def growable_groups(
     running_pods: dict[NodeName | None, list[Pod]] = {}
     for pod in cluster.pods:
         running_pods.setdefault(pod.node, []).append(pod)
-    csi_nodes = cluster.storage.csi_nodes or {}
     taints = taint_rules_of(settings)
     published = DeviceTable(cluster.devices).published
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])
         group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
-        started = [node for node in nodes if node.name not in found.starting]
         template = template_of(
             group,
-            started,
+            [node for node in nodes if node.name not in found.starting],
             pods_on=lambda name: running_pods.get(name, ()),
             bought=found.bought,
             daemons=cluster.daemons,
             taints=taints,
             kubernetes=cluster.kubernetes.version,
+            csi_nodes=cluster.storage.csi_nodes or {},
+            published=published,
         )
-        reported = [csi_nodes[node.name] for node in started if node.name in csi_nodes]
-        template = attaching(template, reported, said=None if group.template is None else group.template.csi)
-        said = () if group.template is None else group.template.slices
-        template = publishing(template, published, [node.name for node in started], said=said)
         for node in nodes:
             used = any(not is_daemon(pod) for pod in running_pods.get(node.name, ()))
             if node.name in found.starting or _awaits(node, template, taints, published, used=used):
@@ -154,7 +150,7 @@ def growable_groups(
     return tuple(groups), group_of, starting
 
 
-def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Published, *, used: bool) -> bool:
+def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Slices, *, used: bool) -> bool:
     """True if the node is still starting: its devices are missing, or it has a start-up taint. A node with pods (`used`) needs
     no extended resource that others of its group have: somebody may have added that to them."""
     if template is None:

@@ -1,15 +1,12 @@
 """Turns the status of node groups, and the nodes of a replica, into the groups of a scale-up plan."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Final
-
-from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipKind, SkipReason, Template
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
-from slackwater.controllers.scaleup.template import attaching, awaits_slices, publishing, template_of, usual_slices
+from slackwater.controllers.scaleup.template import Slices, awaits_slices, template_of
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node, Pod
@@ -18,7 +15,6 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 #: How many seconds after its creation a ready node without its devices counts as upcoming, because a driver may still publish
 #: them.
 _PUBLISHED_WITHIN: Final = 900.0
-Slices = Mapping[NodeName, Sequence[ResourceSlice]]
 
 
 def growable_group(
@@ -36,33 +32,24 @@ def growable_group(
     it may. `known`: the last template node of the group, used if the provider gives none. `bought_slices`: the
     devices of bought nodes that are gone. `now`: if None, ready nodes without
     their devices do not count as upcoming."""
-    group = group_status.group
-    nodes = [replica.nodes[name] for name in group_status.ready if name in replica.nodes]
-    if group.template is None and not nodes:
-        group = replace(group, template=known)
 
     def pods_on(name: NodeName) -> Iterable[Pod]:
         return (running.pod for running in replica.on(replica.row_of(name))) if name in replica.nodes else ()
 
     template = template_of(
-        group,
-        nodes,
+        group_status.group,
+        [replica.nodes[name] for name in group_status.ready if name in replica.nodes],
         pods_on=pods_on,
         bought=group_status.bought,
         daemons=daemons,
         system=policy.system,
         taints=policy.taints,
         kubernetes=replica.snapshot.facts.kubernetes,
+        known=known,
+        csi_nodes=replica.snapshot.volumes.objects.csi_nodes or {},
+        published=replica.snapshot.devices.published,
+        bought_slices=bought_slices_of(replica, group_status, bought_slices or {}, now),
     )
-    csi_nodes = replica.snapshot.volumes.objects.csi_nodes or {}
-    said = (None if group.template is None else group.template.csi) or (None if known is None else known.csi)
-    template = attaching(template, [csi_nodes[name] for name in group_status.ready if name in csi_nodes], said=said)
-    said_slices = (() if group.template is None else group.template.slices) or (() if known is None else known.slices)
-    published = replica.snapshot.devices.published
-    template = publishing(template, published, group_status.ready, said=said_slices)
-    came = bought_slices_of(replica, group_status, bought_slices or {}, now)
-    if template is not None and came:
-        template = replace(template, node=structs.replace(template.node, slices=usual_slices(list(came.values()))))
     return GrowableGroup(
         group=group_status.group,
         template=template,
@@ -75,7 +62,7 @@ def growable_group(
 def bought_slices_of(replica: SnapshotReplica, group_status: NodeGroupStatus, before: Slices, now: UnixTime | None) -> Slices:
     """The ResourceSlices of the group's bought nodes; of nodes that are gone, those of `before`. Nodes of which it is not known
     yet whether they will publish any are absent."""
-    published, found = replica.snapshot.devices.published, dict[NodeName, Sequence[ResourceSlice]]()
+    published, found = replica.snapshot.devices.published, dict[str, Sequence[ResourceSlice]]()
     for name in (each.node.name for each in group_status.bought):
         node = replica.nodes.get(name)
         if name in published:

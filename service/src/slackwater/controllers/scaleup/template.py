@@ -4,11 +4,12 @@
 - `typical_node`: one node made of the newest nodes: what the group's configuration says field by field, and for the rest what
   most of them have. One odd node changes nothing, unless it is the only one.
 - `shortfalls`: in what nodes came other than promised, for people.
-- `attaching`, `usual_csi`: how many volumes a new node can attach.
-- `publishing`, `usual_slices`: which devices it will have. Without them no plan would add a node for a pod with a claim.
+- `usual_csi`: how many volumes a new node can attach. Without a limit it would seem to attach any number, and a plan would add
+  too few nodes.
+- `usual_slices`: which devices it will have. Without them no plan would add a node for a pod with a claim.
 
 In: a group's nodes and what provider or configuration say. Out: a `Template`, or None. This module does not remember the last
-node of a group that has no nodes any more: the caller does, and passes it as the provider's template. Taints about the present
+node of a group that has no nodes any more: the caller does, and passes it (`known`). Taints about the present
 state of one node are in `model.node_taints`.
 """
 
@@ -53,6 +54,10 @@ _KUBELETS: Final = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
 #: The resource of which configurations rarely say anything: 110, the kubelet's default, is then assumed.
 _PODS: Final = "pods"
 _EXAMPLES: Final = 3
+#: ResourceSlices by the name of their node.
+Slices = Mapping[str, Sequence[ResourceSlice]]
+_NO_SLICES: Final[Slices] = {}
+_NO_CSI_NODES: Final[Mapping[str, CsiNode]] = {}
 
 
 def template_of(
@@ -65,15 +70,22 @@ def template_of(
     system: Amounts = NOTHING,
     taints: TaintRules = DEFAULT_TAINT_RULES,
     kubernetes: KubernetesVersion = DEFAULT_VERSION,
+    known: Node | None = None,
+    csi_nodes: Mapping[str, CsiNode] = _NO_CSI_NODES,
+    published: Slices = _NO_SLICES,
+    bought_slices: Slices = _NO_SLICES,
 ) -> Template | None:
-    """The group's template; None if it has no nodes and the provider describes none. `nodes`: the group's nodes. `bought`:
-    those of its last purchase, even if they are gone. `daemons`: the pods that DaemonSets would create.
+    """The group's template; None if it has no nodes and the provider describes none. `nodes`: the group's nodes that have
+    started. `bought`: those of its last purchase, even if they are gone. `daemons`: the pods that DaemonSets would create.
+    `known`: the last template node, used if there are no nodes and the provider gives none. `csi_nodes`, `published`: the
+    CSINodes and the ResourceSlices, by node. `bought_slices`: the ResourceSlices of bought nodes.
 
     What came of the last purchase shows what the next one brings. Without one, a new node has what provider or configuration
     say, field by field, and else what most of the newest good nodes have. Nodes that are not ready are looked at only if there
     is nothing else. `system` is subtracted from a provider's template; in real nodes it is subtracted already.
     """
-    models, said = _models(group, nodes), group.template
+    there = list(nodes)
+    models, said = _models(group, there), group.template or (None if there else known)
     if not models and not bought and (said is None or (said.allocatable == NOTHING and not said.scalars)):
         return None
     if said is not None:
@@ -88,8 +100,16 @@ def template_of(
     names = {each.node.name for each in came}
     others = [model for model in models if model.name not in names]
     promised = came and (others or said is not None)
+    stated = [each for each in (group.template, known) if each is not None]
+    csi = next((each.csi for each in stated if each.csi is not None), None)
+    slices = usual_slices([published[each.name] for each in there if each.name in published])
+    slices = slices or next((each.slices for each in stated if each.slices), ())
     return Template(
-        node=node,
+        node=structs.replace(
+            node,
+            csi=usual_csi([csi_nodes[each.name] for each in there if each.name in csi_nodes], csi),
+            slices=usual_slices(list(bought_slices.values())) if bought_slices else slices,
+        ),
         running_pods=(*usual, *(_by_itself(pod) for pod in missing if runs_on(pod, node, kubernetes))),
         broken_promise=shortfalls(_new_node(group, others, said, taints), node) if promised else "",
         differing=differing_labels([*last, *models] if came else models),
@@ -160,11 +180,10 @@ def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VER
     )
 
 
-def _models(group: NodeGroup, nodes: Iterable[Node]) -> list[Node]:
+def _models(group: NodeGroup, there: Sequence[Node]) -> list[Node]:
     """The newest of the real nodes to derive a template from: the ready and complete ones; of all nodes, if there is no such
     node and the provider has no template. Without taints that are not those of the group: all nodes vote on these, since the
     newest may be just those that a detector of problems found."""
-    there = list(nodes)
     good = [node for node in there if _is_usable_example(node, group)]
     voters = good if good or group.template is not None else there
     common = {taint_id(taint) for taint in common_taints(voters)}
@@ -301,15 +320,6 @@ def _less(promised: Node, came: Node) -> Iterator[str]:
             yield f"{name} {there}{unit} instead of {amount}{unit}"
 
 
-def attaching(template: Template | None, csi_nodes: Sequence[CsiNode], *, said: CsiNode | None) -> Template | None:
-    """Returns the template with limits on attachable volumes, as `usual_csi` finds them. `csi_nodes`: the CSINodes of the
-    group's nodes that have started.
-
-    Without a limit a new node would seem to attach any number of volumes, and a plan would add too few nodes.
-    """
-    return None if template is None else replace(template, node=structs.replace(template.node, csi=usual_csi(csi_nodes, said)))
-
-
 def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | None:
     """A CSINode with each driver's most frequent limit; of equally frequent limits the smallest. None if no driver is known.
 
@@ -330,20 +340,6 @@ def usual_csi(csi_nodes: Sequence[CsiNode], said: CsiNode | None) -> CsiNode | N
     return CsiNode(name="", drivers=tuple(sorted(limits.items())), migrated=usual) if limits or usual else None
 
 
-Published = Mapping[str, Sequence[ResourceSlice]]
-
-
-def publishing(
-    template: Template | None, published: Published, nodes: Iterable[NodeName], *, said: tuple[ResourceSlice, ...]
-) -> Template | None:
-    """Returns the template with the ResourceSlices that the group's nodes usually have. `published`: the slices by node name.
-    `nodes`: the group's nodes that have started. `said`: the slices to use if none of these nodes has any."""
-    if template is None:
-        return None
-    found = usual_slices([published[name] for name in nodes if name in published]) or said
-    return replace(template, node=structs.replace(template.node, slices=found))
-
-
 def usual_slices(each: Sequence[Sequence[ResourceSlice]]) -> tuple[ResourceSlice, ...]:
     """The slices of one node with the most frequent combination of drivers and numbers of devices. Among equally frequent
     combinations, the one with the fewest devices; () if no node has complete slices. `each`: the slices of each node.
@@ -356,7 +352,7 @@ def usual_slices(each: Sequence[Sequence[ResourceSlice]]) -> tuple[ResourceSlice
     return tuple(replace(one, pool="" if one.pool == one.nodes.name else one.pool) for one in best)
 
 
-def awaits_slices(node: Node, template: Node, published: Published) -> bool:
+def awaits_slices(node: Node, template: Node, published: Slices) -> bool:
     """Does the node lack ResourceSlices that the nodes of its group have? Then it counts as upcoming: a driver publishes the
     devices of a node only once the driver runs there."""
     return bool(template.slices) and node.name not in published
