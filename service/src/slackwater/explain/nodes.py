@@ -20,7 +20,7 @@ from slackwater.controllers.scaledown.eligibility import (
     recently_unremovable,
 )
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.policy import GroupRules, rules_of
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.explain import node_obstacles
@@ -127,7 +127,7 @@ def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str
     }
 
 
-def _rules(explain_input: ExplainInput, group: GroupName) -> GroupRules:
+def _rules(explain_input: ExplainInput, group: GroupName) -> ScaleDownPolicy:
     return rules_of(explain_input.groups[group].group, explain_input.scale_down)
 
 

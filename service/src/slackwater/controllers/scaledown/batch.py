@@ -30,19 +30,45 @@ class RunningRemovals:
     drains: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class RemovalBatch:
     """The nodes whose removal begins, in order. `empty`: those without pods. `drains`: those with pods. `held`: the other
-    removable nodes, with the reason why their removal does not begin."""
+    removable nodes, with the reason why their removal does not begin. `policy` and `under_way` limit what it takes."""
 
-    status: Status
-    empty: tuple[Removable, ...] = ()
-    drains: tuple[Removable, ...] = ()
-    held: tuple[KeptNode, ...] = ()
+    policy: ScaleDownPolicy
+    under_way: RunningRemovals
+    status: Status = "disabled"
+    empty: list[Removable] = field(default_factory=list)
+    drains: list[Removable] = field(default_factory=list)
+    held: list[KeptNode] = field(default_factory=list)
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
         return tuple(found.node for found in (*self.empty, *self.drains))
+
+    @property
+    def blocks_drains(self) -> bool:
+        """Does no drain begin because a node is being removed?"""
+        return not self.policy.parallel_drain and self.under_way.removals > 0
+
+    def hold(self, found: Removable, unremovable_reason: UnremovableReason, detail: str) -> None:
+        self.held.append(KeptNode(node=found.node, unremovable_reason=unremovable_reason, detail=detail))
+
+    def offer(self, nodes: Sequence[Removable]) -> None:
+        """Adds a node, or all nodes of a group, to the batch if the limits allow one of them; the nodes of a group may then
+        exceed the limits together."""
+        policy, drained = self.policy, any(not found.empty for found in nodes)
+        removals = self.under_way.removals + len(self.empty) + len(self.drains)
+        drains = self.under_way.drains + len(self.drains)
+        may_drain = not drained or (drains < policy.max_drain_parallelism and not self.blocks_drains)
+        for found in nodes:
+            if removals < policy.max_scale_down_parallelism and may_drain:
+                (self.empty if found.empty else self.drains).append(found)
+            else:
+                detail = f"{removals} of {policy.max_scale_down_parallelism} are being removed"
+                if not found.empty:
+                    detail += f", {drains} of {policy.max_drain_parallelism} drained"
+                self.hold(found, UnremovableReason.THROTTLED, detail)
 
 
 def choose_batch(
@@ -61,25 +87,27 @@ def choose_batch(
     refused: their empty nodes go, or else one node with pods, to find out whether it still does. `now` decides which nodes have
     been unneeded for long enough.
     """
+    batch = RemovalBatch(policy, under_way)
     if not policy.enabled:
-        return RemovalBatch(status="disabled")
+        return batch
     if plan.homeless is not None:
-        return RemovalBatch(status="homeless")
-    choice = _Choice(policy, under_way)
+        batch.status = "homeless"
+        return batch
     ripe: list[Removable] = []
     for found in plan.removable:
         held = _not_now(found, now, cooling or {})
         if held is None:
             ripe.append(found)
         else:
-            choice.hold(found, *held)
-    singles = _first_of_refused(_whole_groups(ripe, groups, choice), refused, choice)
+            batch.hold(found, *held)
+    singles = _first_of_refused(_whole_groups(ripe, groups, batch), refused, batch)
     for found in sorted(singles, key=lambda found: (not found.empty, not found.empty and found.risky)):
-        if not found.empty and choice.blocks_drains:
-            choice.hold(found, UnremovableReason.DRAINS_DO_NOT_OVERLAP, f"{under_way.removals} are being removed")
+        if not found.empty and batch.blocks_drains:
+            batch.hold(found, UnremovableReason.DRAINS_DO_NOT_OVERLAP, f"{under_way.removals} are being removed")
         else:
-            choice.offer([found])
-    return choice.made(plan)
+            batch.offer([found])
+    batch.status = _status(batch, plan)
+    return batch
 
 
 def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[UnremovableReason, str] | None:
@@ -88,17 +116,22 @@ def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) 
     waited = now - found.since
     if why is not None:
         return UnremovableReason.IN_COOLDOWN, f"{found.group}: {why}"
-    if waited <= found.ripe_after_seconds:
-        unremovable_reason = (
-            UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH if found.ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
-        )
-        return unremovable_reason, f"{waited:.0f} s, more than {found.ripe_after_seconds:.0f} s"
+    if (unripe := not_ripe(waited, found.ripe_after_seconds, ready=found.ready)) is not None:
+        return unripe
     if found.awaited:
         return UnremovableReason.AWAITS_COMPLETION, ", ".join(map(str, found.awaited[:3]))
     return None
 
 
-def _first_of_refused(singles: Sequence[Removable], refused: Collection[GroupName], choice: "_Choice") -> list[Removable]:
+def not_ripe(waited: float, ripe_after_seconds: float, *, ready: bool) -> tuple[UnremovableReason, str] | None:
+    """Why a node that has been a candidate for `waited` seconds has not been one for long enough. None if it has."""
+    if waited > ripe_after_seconds:
+        return None
+    reason = UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
+    return reason, f"{waited:.0f} s, more than {ripe_after_seconds:.0f} s"
+
+
+def _first_of_refused(singles: Sequence[Removable], refused: Collection[GroupName], batch: RemovalBatch) -> list[Removable]:
     """The nodes without those that wait until a deletion in their group was not refused; these are held back."""
     first: dict[GroupName, Removable] = {}
     for found in sorted(singles, key=lambda found: (not found.empty, len(found.moves))):
@@ -109,12 +142,12 @@ def _first_of_refused(singles: Sequence[Removable], refused: Collection[GroupNam
             kept.append(found)
         else:
             detail = f"{found.group}: a deletion was refused; {first[found.group].node} goes first"
-            choice.hold(found, UnremovableReason.IN_COOLDOWN, detail)
+            batch.hold(found, UnremovableReason.IN_COOLDOWN, detail)
     return kept
 
 
-def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGroup], choice: "_Choice") -> list[Removable]:
-    """Offers the all-or-nothing groups that can go as a whole to `choice`, and holds back the nodes of the others. Returns the
+def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGroup], batch: RemovalBatch) -> list[Removable]:
+    """Offers the all-or-nothing groups that can go as a whole to `batch`, and holds back the nodes of the others. Returns the
     nodes of ordinary groups."""
     singles: list[Removable] = []
     whole: dict[GroupName, list[Removable]] = defaultdict(list)
@@ -127,55 +160,18 @@ def _whole_groups(ripe: Sequence[Removable], groups: Mapping[GroupName, NodeGrou
     for name, nodes in whole.items():
         if len(nodes) < groups[name].target:
             for found in nodes:
-                choice.hold(found, UnremovableReason.ALL_OR_NOTHING, f"{name}: {len(nodes)} of {groups[name].target} can go")
+                batch.hold(found, UnremovableReason.ALL_OR_NOTHING, f"{name}: {len(nodes)} of {groups[name].target} can go")
         else:
-            choice.offer(nodes)
+            batch.offer(nodes)
     return singles
 
 
-@dataclass(slots=True)
-class _Choice:
-    policy: ScaleDownPolicy
-    under_way: RunningRemovals
-    empty: list[Removable] = field(default_factory=list)
-    drains: list[Removable] = field(default_factory=list)
-    held: list[KeptNode] = field(default_factory=list)
-
-    def hold(self, found: Removable, unremovable_reason: UnremovableReason, detail: str) -> None:
-        self.held.append(KeptNode(node=found.node, unremovable_reason=unremovable_reason, detail=detail))
-
-    @property
-    def blocks_drains(self) -> bool:
-        """Does no drain begin because a node is being removed?"""
-        return not self.policy.parallel_drain and self.under_way.removals > 0
-
-    def offer(self, nodes: Sequence[Removable]) -> None:
-        """Adds a node, or all nodes of a group, to the batch if the limits allow one of them; the nodes of a group may then
-        exceed the limits together."""
-        policy, drained = self.policy, any(not found.empty for found in nodes)
-        removals = self.under_way.removals + len(self.empty) + len(self.drains)
-        drains = self.under_way.drains + len(self.drains)
-        may_drain = not drained or (drains < policy.max_drain_parallelism and not self.blocks_drains)
-        for found in nodes:
-            if removals < policy.max_scale_down_parallelism and may_drain:
-                (self.empty if found.empty else self.drains).append(found)
-            else:
-                detail = f"{removals} of {policy.max_scale_down_parallelism} are being removed"
-                if not found.empty:
-                    detail += f", {drains} of {policy.max_drain_parallelism} drained"
-                self.hold(found, UnremovableReason.THROTTLED, detail)
-
-    def made(self, plan: ScaleDownPlan) -> RemovalBatch:
-        return RemovalBatch(
-            status=self._status(plan), empty=tuple(self.empty), drains=tuple(self.drains), held=tuple(self.held)
-        )
-
-    def _status(self, plan: ScaleDownPlan) -> Status:
-        reasons = {kept.unremovable_reason for kept in self.held}
-        if self.empty or self.drains:
-            return "started"
-        if not plan.removable:
-            return "no-candidates"
-        if reasons & {UnremovableReason.THROTTLED, UnremovableReason.DRAINS_DO_NOT_OVERLAP}:
-            return "throttled"
-        return "cooldown" if reasons == {UnremovableReason.IN_COOLDOWN} else "waiting"
+def _status(batch: RemovalBatch, plan: ScaleDownPlan) -> Status:
+    reasons = {kept.unremovable_reason for kept in batch.held}
+    if batch.empty or batch.drains:
+        return "started"
+    if not plan.removable:
+        return "no-candidates"
+    if reasons & {UnremovableReason.THROTTLED, UnremovableReason.DRAINS_DO_NOT_OVERLAP}:
+        return "throttled"
+    return "cooldown" if reasons == {UnremovableReason.IN_COOLDOWN} else "waiting"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.policy import ClusterMinimum, GroupRules, ScaleDownPolicy
+from slackwater.controllers.scaledown.policy import ClusterMinimum, ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, taint_time
 from slackwater.controllers.scaledown.utilization import Utilization
 from slackwater.model.ids import NodeName, Row, UnixTime
@@ -29,11 +29,12 @@ _STALE_SECONDS: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EligibilityInput:
-    """What the rules read about a node. `group` and `rules` are None if the node belongs to no group."""
+    """What the rules read about a node. `group` and `rules` (the policy for the nodes of that group) are None if the node
+    belongs to no group."""
 
     node: Node
     group: GroupName | None
-    rules: GroupRules | None
+    rules: ScaleDownPolicy | None
     utilization: Utilization
     state: ScaleDownState
     policy: ScaleDownPolicy

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch
+from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch, not_ripe
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
@@ -217,12 +217,8 @@ class ScaleDownLoop:
         cooling = self._cooling([group.name], self._clock()).get(group.name)
         if cooling is not None:
             found.append((UnremovableReason.IN_COOLDOWN, f"{group.name}: {cooling}"))
-        ripe = rules.unneeded_time if ready else rules.unready_time
-        if waited <= ripe:
-            unremovable_reason = (
-                UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
-            )
-            found.append((unremovable_reason, f"{waited:.0f} s, more than {ripe:.0f} s"))
+        unripe = not_ripe(waited, rules.unneeded_time if ready else rules.unready_time, ready=ready)
+        found += [] if unripe is None else [unripe]
         removals, _ = self._drains.under_way()
         if removals >= policy.max_scale_down_parallelism:
             text = f"{removals} nodes are being removed, at most {policy.max_scale_down_parallelism}"

@@ -21,7 +21,7 @@ import numpy as np
 
 from slackwater.controllers.scaledown.eligibility import EligibilityInput, RemainingMinima, judge_node
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
-from slackwater.controllers.scaledown.policy import GroupRules, ScaleDownPolicy, rules_of
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
 from slackwater.controllers.scaledown.state import (
     Eviction,
@@ -39,7 +39,7 @@ from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
-from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason, UnremovableReason
@@ -77,7 +77,7 @@ class _Eligible(NamedTuple):
     node: NodeName
     group: GroupName
     ready: bool
-    rules: GroupRules
+    rules: ScaleDownPolicy
     removal_score: RemovalScore
 
 
@@ -152,9 +152,7 @@ class _ScaleDownPlanning:
             if homeless is None:
                 self._try(candidate, minima)
             else:
-                self._keep(
-                    KeptNode(node=candidate.node, unremovable_reason=homeless.unremovable_reason, detail=homeless.detail)
-                )
+                self._keep(candidate.node, homeless.unremovable_reason, homeless.detail)
         return self._outcome(rows, recent, homeless)
 
     # --- which nodes may be tried -----------------------------------------------------------------------------------------
@@ -183,14 +181,14 @@ class _ScaleDownPlanning:
             )
             kept = judge_node(eligibility_input)
             if kept is not None:
-                self._keep(kept)
+                self.kept[node.name] = kept
             elif group is not None and own is not None:
                 removal_score = weighing.weigh(row)
                 if isinstance(removal_score, RemovalScore):
                     yield _Eligible(row, node.name, group, node.ready, own, removal_score)
                 else:
                     pod, unremovable_reason = removal_score
-                    self._failed(KeptNode(node=node.name, unremovable_reason=unremovable_reason, blocked_by=pod.key))
+                    self._failed(node.name, unremovable_reason, blocked_by=pod.key)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
         """Sorts the nodes in the order in which they are tried: 1. empty nodes;  2. candidates of the previous loop;  3. higher
@@ -250,16 +248,17 @@ class _ScaleDownPlanning:
             self._not_reached(node)
             return
         if candidate.row in self.arrivals or self.evacuations.has_rescheduled_pods(candidate.row):
-            self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.DESTINATION))
+            self._keep(node, UnremovableReason.DESTINATION)
             return
         refusal = minima.refusal(candidate.row, candidate.group, self.planning_input.groups[candidate.group].min_size)
         if refusal is not None:
-            self._keep(KeptNode(node=node, unremovable_reason=refusal[0], detail=refusal[1]))
+            self._keep(node, *refusal)
             return
         if self._is_kept_for_slack(candidate):
             least = self.planning_input.kept_for_slack[candidate.group]
-            detail = f"with fewer than {least} nodes of {candidate.group} it did not fit"
-            self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.SLACK_NEEDED, detail=detail))
+            self._keep(
+                node, UnremovableReason.SLACK_NEEDED, f"with fewer than {least} nodes of {candidate.group} it did not fit"
+            )
             return
         self.evaluated += 1
         # `stop` is called first, at each step: in that call the planning process answers questions.
@@ -270,16 +269,10 @@ class _ScaleDownPlanning:
                 self.cut = True
                 self._not_reached(node)
             case NotEvacuated():
-                kept = KeptNode(
-                    node=node,
-                    unremovable_reason=found.unremovable_reason,
-                    # The budget allowed the pod's eviction when the plan began.
-                    detail=_BUDGET_USED
-                    if found.unremovable_reason is UnremovableReason.NOT_ENOUGH_PDB
-                    else _words(found.reasons),
-                    blocked_by=found.pod.key,
-                )
-                self._failed(kept)
+                # The budget allowed the pod's eviction when the plan began.
+                used = found.unremovable_reason is UnremovableReason.NOT_ENOUGH_PDB
+                detail = _BUDGET_USED if used else _words(found.reasons)
+                self._failed(node, found.unremovable_reason, detail, found.pod.key)
             case Evacuated():
                 minima.take(candidate.row, candidate.group)
                 self.working[candidate.group] -= candidate.ready
@@ -318,16 +311,20 @@ class _ScaleDownPlanning:
         self.found_hints[node] = {pod.uid: to for pod, to in moves}
         return moves
 
-    def _keep(self, kept: KeptNode) -> None:
-        self.kept[kept.node] = kept
+    def _keep(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str = "", blocked_by: PodKey | None = None
+    ) -> None:
+        self.kept[node] = KeptNode(node=node, unremovable_reason=unremovable_reason, detail=detail, blocked_by=blocked_by)
 
-    def _failed(self, kept: KeptNode) -> None:
+    def _failed(
+        self, node: NodeName, unremovable_reason: UnremovableReason, detail: str = "", blocked_by: PodKey | None = None
+    ) -> None:
         """Notes that the node could not be emptied. It is then not tried again for a while."""
-        self._keep(kept)
-        self.failures[kept.node] = FailedRemoval(self.facts.now, kept)
+        self._keep(node, unremovable_reason, detail, blocked_by)
+        self.failures[node] = FailedRemoval(self.facts.now, self.kept[node])
 
     def _not_reached(self, node: NodeName) -> None:
-        self._keep(KeptNode(node=node, unremovable_reason=UnremovableReason.NOT_REACHED))
+        self._keep(node, UnremovableReason.NOT_REACHED)
         since = self.state.since(node)
         if since is not None:
             self.unreached[node] = since

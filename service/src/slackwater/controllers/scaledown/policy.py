@@ -1,8 +1,8 @@
 """The policy of scale-down: its settings as values, for all nodes and for single groups."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.exponential_backoff import ExponentialBackoff
@@ -72,37 +72,21 @@ class ScaleDownPolicy:
         return backoff.seconds(failures)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupRules:
-    """The rules for the nodes of one group, with every default filled in."""
-
-    enabled: bool
-    utilization_threshold: float
-    gpu_utilization_threshold: float
-    unneeded_time: float
-    unready_time: float
-    ignore_daemon_sets_utilization: bool
-
-
 _UNSAID: Final = GroupPolicy()
+_OF_GROUPS: Final = (
+    "enabled",
+    "utilization_threshold",
+    "gpu_utilization_threshold",
+    "unneeded_time",
+    "unready_time",
+    "ignore_daemon_sets_utilization",
+)
 
 
-def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> GroupRules:
-    """The group's rules. Each value comes from the first of these that sets it: 1. the configuration of the group;  2. its
-    provider;  3. the configuration for all groups."""
-    own, options = policy.groups.get(group.name, _UNSAID), group.options
-    return GroupRules(
-        enabled=own.enabled,
-        utilization_threshold=_first(own.utilization_threshold, options.utilization_threshold, policy.utilization_threshold),
-        gpu_utilization_threshold=_first(options.gpu_utilization_threshold, policy.gpu_utilization_threshold),
-        unneeded_time=_first(own.unneeded_time, options.unneeded_time, policy.unneeded_time),
-        unready_time=_first(own.unready_time, options.unready_time, policy.unready_time),
-        ignore_daemon_sets_utilization=policy.ignore_daemon_sets_utilization
-        if options.ignore_daemon_sets_utilization is None
-        else options.ignore_daemon_sets_utilization,
-    )
-
-
-def _first(*values: float | None) -> float:
-    """The first value that is set."""
-    return next(value for value in values if value is not None)
+def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> ScaleDownPolicy:
+    """The policy for the nodes of one group. Each value comes from the first of these that sets it: 1. the configuration of the
+    group;  2. its provider;  3. the configuration for all groups."""
+    own, said = policy.groups.get(group.name, _UNSAID), dict[str, Any]()
+    for source in (group.options, own):
+        said |= {name: value for name in _OF_GROUPS if (value := getattr(source, name, None)) is not None}
+    return replace(policy, **said)

@@ -10,14 +10,12 @@ pod-deletion-cost. The scale of ten is a choice: a disruption cost of ten halves
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.model.ids import Row
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Pod, created_at_of
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
@@ -78,8 +76,8 @@ class RemovalScorer:
                 return pod, verdict.unremovable_reason
             if verdict.outcome in _DISRUPTION_COST:
                 movers.append(pod)
-        times = [_time(pod.started_at or pod.created_at) for pod in movers]
-        ages = [0.0 if at is None else max(facts.now - at, 0.0) for at in times]
+        times = (pod.started_at or pod.created_at for pod in movers)
+        ages = [max(facts.now - created_at_of(text), 0.0) if text else 0.0 for text in times]
         slacks: list[int] = []
         if (disruptions := facts.disruptions) is not None:
             # For each pod with a budget, the number of disruptions that its tightest budget allows.
@@ -107,13 +105,3 @@ class RemovalScorer:
 def _cost(pod: Pod) -> float:
     cost = float(pod.eviction_facts.deletion_cost)
     return cost / (abs(cost) + _COST_SCALE)
-
-
-@lru_cache(maxsize=8_192)
-def _time(text: str) -> float | None:
-    """Parses a time of the Kubernetes API to Unix seconds; None if the text is no time."""
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()

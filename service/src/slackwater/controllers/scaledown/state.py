@@ -23,7 +23,6 @@ one. Pending pods count as present: they have room in the snapshot, or are deman
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
@@ -31,7 +30,7 @@ from slackwater.model.auxiliary import ControllerKey, Targets
 from slackwater.model.effects import Effect, MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.objects import Node, Pod, Taint, created_at_of
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
@@ -230,7 +229,9 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
     of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) is not None and controller in evicted]
     current = Counter(controller for controller, _ in of_these)
     made = Counter(
-        controller for controller, pod in of_these if _created_at(pod) >= min(evicted[controller]) - _RESOLUTION_SECONDS
+        controller
+        for controller, pod in of_these
+        if created_at_of(pod.created_at) >= min(evicted[controller]) - _RESOLUTION_SECONDS
     )
     missing = Counter[ControllerKey]()
     for controller, times in evicted.items():
@@ -249,14 +250,6 @@ def _all_pods(planning_input: PlanningInput) -> Iterable[Pod]:
 def _controller(pod: Pod) -> ControllerKey | None:
     owner = pod.eviction_facts.owner
     return None if owner is None else (pod.key.namespace, owner)
-
-
-def _created_at(pod: Pod) -> float:
-    """When the pod was created, as Unix time; 0 if not known."""
-    if not pod.created_at:
-        return 0.0
-    at = datetime.fromisoformat(pod.created_at)
-    return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).timestamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

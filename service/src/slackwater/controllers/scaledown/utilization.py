@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaledown.policy import GroupRules
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName, Row
@@ -43,7 +43,7 @@ class Utilization(NamedTuple):
     def of_gpu(self) -> bool:
         return is_gpu(self.resource)
 
-    def threshold(self, rules: GroupRules) -> float:
+    def threshold(self, rules: ScaleDownPolicy) -> float:
         """The highest share at which the node may be removed."""
         return rules.gpu_utilization_threshold if self.of_gpu else rules.utilization_threshold
 
@@ -125,7 +125,7 @@ def _share_of_pool(slices: Sequence[ResourceSlice], node: NodeName, allocated: C
 
 
 def without_daemons(
-    used: Utilization, snapshot: ClusterSnapshot, running_pods: PodsByRow, row: Row, rules: GroupRules | None
+    used: Utilization, snapshot: ClusterSnapshot, running_pods: PodsByRow, row: Row, rules: ScaleDownPolicy | None
 ) -> Utilization:
     """The row's utilization by its group's rules: if they ignore DaemonSet pods, these are subtracted from requests and from
     allocatable. `used` is the utilization with them."""

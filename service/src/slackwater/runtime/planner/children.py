@@ -7,6 +7,7 @@ with its answer, at its deadline, or when its parent ends.
 
 import gc
 import os
+import pickle
 import signal
 import threading
 import traceback
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 from slackwater.ports.protocols import WhatIfRefused
-from slackwater.runtime.planner.messages import ANSWER, PLAN, PROGRESS, AnswerKind, AnswerPiece, PlannerQuestion, encode_piece
+from slackwater.runtime.planner.messages import ANSWER, PLAN, PROGRESS, AnswerKind, AnswerPiece, PlannerQuestion
 from slackwater.runtime.planner.value_frames import write_frame
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -37,7 +38,7 @@ class Output:
         self._write(PLAN + frame)
 
     def answer(self, piece: AnswerPiece) -> None:
-        self._write(ANSWER + encode_piece(piece))
+        self._write(ANSWER + pickle.dumps(piece))
 
     def progress(self) -> None:
         self._write(PROGRESS)
@@ -87,7 +88,7 @@ class Children:
         except OSError as error:  # no memory, or too many processes
             for each in (from_child, to_parent, life_of_parent, life):
                 os.close(each)
-            self._output.answer(AnswerPiece(number, AnswerKind.ENDED, f"could not be started: {error}".encode()))
+            self._output.answer((number, AnswerKind.ENDED, f"could not be started: {error}".encode()))
             return None
         if pid == 0:
             # From here on the child uses no lock that another thread of the parent may have held at the fork.
@@ -107,7 +108,7 @@ class Children:
         with open(from_child, "rb", buffering=_PIECE) as pipe:
             first = pipe.read(_KIND_BYTES)
             while content := pipe.read(_PIECE):
-                self._output.answer(AnswerPiece(number, AnswerKind.MORE, content))
+                self._output.answer((number, AnswerKind.MORE, content))
         with self._lock:
             _, status = os.waitpid(child.pid, 0)
             os.close(child.life)
@@ -115,9 +116,9 @@ class Children:
                 self._now = None
         code = os.waitstatus_to_exitcode(status)
         if code == 0 and first:
-            self._output.answer(AnswerPiece(number, AnswerKind(first[0]), b""))
+            self._output.answer((number, AnswerKind(first[0]), b""))
         else:
-            self._output.answer(AnswerPiece(number, AnswerKind.ENDED, _how(code).encode()))
+            self._output.answer((number, AnswerKind.ENDED, _how(code).encode()))
 
 
 def _how(code: int) -> str:

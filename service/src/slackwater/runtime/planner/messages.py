@@ -2,15 +2,14 @@
 
 service -> planning process    Ask, AskShrink, Question
 planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None or Failed, as frames of the process' encoder
-                               on channel ANSWER: pieces of the answer to a question, each an `AnswerPiece`
+                               on channel ANSWER: pieces of the answer to a question, each a pickled `AnswerPiece`
                                on channel PROGRESS: empty frames, while it works on a plan
 """
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpResult
@@ -148,21 +147,5 @@ class AnswerKind(IntEnum):
     ENDED = 4
 
 
-class AnswerPiece(NamedTuple):
-    """A piece of the answer to question `number`."""
-
-    number: int
-    kind: AnswerKind
-    content: bytes
-
-
-_HEAD: Final = struct.Struct(">QB")
-
-
-def encode_piece(piece: AnswerPiece) -> bytes:
-    return _HEAD.pack(piece.number, piece.kind) + piece.content
-
-
-def decode_piece(frame: bytes) -> AnswerPiece:
-    number, kind = _HEAD.unpack_from(frame)
-    return AnswerPiece(number, AnswerKind(kind), frame[_HEAD.size :])
+#: A piece of the answer to a question: the question's number, the piece's kind and content.
+AnswerPiece = tuple[int, AnswerKind, bytes]

@@ -8,6 +8,7 @@ may arrive while a plan is being made. Deliberately absent: starting and ending 
 
 import gc
 import os
+import pickle
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,13 +33,13 @@ from slackwater.runtime.planner.messages import (
     PLAN,
     PROGRESS,
     AnswerKind,
+    AnswerPiece,
     Ask,
     AskScaleDown,
     Failed,
     MakeInquiry,
     PlannerQuestion,
     Question,
-    decode_piece,
 )
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.planner.value_frames import HEAD, Decoder, Encoder, framed
@@ -252,7 +253,8 @@ class Link:
             self._plan.add(arrived.value)
 
     def _take_answer(self, frame: bytes) -> None:
-        number, kind, content = decode_piece(frame)
+        piece: AnswerPiece = pickle.loads(frame)
+        number, kind, content = piece
         reply = self._questions.get(number)
         if reply is None:  # the caller that asked was cancelled
             return
