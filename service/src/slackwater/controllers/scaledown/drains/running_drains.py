@@ -48,7 +48,7 @@ class Drains:
     def __init__(self, cluster_state: ClusterState, migrations: Migrations, *, limits: DrainLimits, rules: DrainPolicy) -> None:
         self.limits = limits
         self.rules = rules
-        self._cluster_state = cluster_state
+        self._state = cluster_state
         self._destinations = cluster_state.holds.destinations
         self._migrations = migrations
         self._drains: dict[NodeName, Drain] = {}
@@ -74,10 +74,10 @@ class Drains:
         destinations = dict(drain.order.destinations)
         for pod in self._view(drain, now).movers if destinations else ():
             if pod.key in destinations and not drain.pods.migrates(pod):
-                keep_room(self._cluster_state, pod, drain.order.node, destinations[pod.key])
+                keep_room(self._state, pod, drain.order.node, destinations[pod.key])
 
     def _view(self, drain: Drain, now: Instant) -> NodeView:
-        return node_view(self._cluster_state, drain.order.node, RuleFacts(now=drain.unix(now), policy=self.rules))
+        return node_view(self._state, drain.order.node, RuleFacts(now=drain.unix(now), policy=self.rules))
 
     def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
         """Continues removals that an earlier process began, as taints show. Their deadlines count from the times in the
@@ -88,7 +88,7 @@ class Drains:
                 self._add(order, Instant(now - max(unix_now - order.stamp, 0.0))).resume(now)
 
     def _add(self, order: DrainOrder, began: Instant) -> Drain:
-        pods = LeavingPods(order.node, self.limits, self._cluster_state, self._migrations)
+        pods = LeavingPods(order.node, self.limits, self._state, self._migrations)
         drain = self._drains[order.node] = Drain(order, pods, began)
         self._batch_of[order.node] = self._batches
         return drain
@@ -145,7 +145,7 @@ class Drains:
         if not self._drains or (self._next_step is not None and now < self._next_step):
             return []
         self._next_step = Instant(now + _STEP_SECONDS)
-        disruptions = Disruptions(self._cluster_state.budgets)
+        disruptions = Disruptions(self._state.budgets)
         marked = {batch: self._marked_at(batch) for batch in set(self._batch_of.values())}
         effects: list[Effect] = []
         for node, drain in list(self._drains.items()):
