@@ -13,8 +13,9 @@ import httpx
 import msgspec
 
 from slackwater.adapters.api_calls import ApiPort
-from slackwater.app.process import RunningService, serve
+from slackwater.app.process import serve
 from slackwater.app.settings import Settings
+from slackwater.app.wiring import Service
 from slackwater.ports.clock import unix_time
 from slackwater.sandbox.embedded.cluster import Sandbox
 from slackwater.sandbox.embedded.server import ApiServer
@@ -33,7 +34,7 @@ class Whole:
 
     settings: Settings
     sandbox: ApiServer
-    running: RunningService
+    running: Service
     ops: httpx.AsyncClient
 
     def url(self, listener: str) -> str:
@@ -72,7 +73,7 @@ async def a_whole_service(
     settings = Settings.model_validate(said)
     ready, running = anyio.Event(), []
 
-    async def present(found: RunningService) -> None:
+    async def present(found: Service) -> None:
         running.append(found)
         ready.set()
 

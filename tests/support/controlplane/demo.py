@@ -13,10 +13,11 @@ import anyio.to_thread
 from rich.console import Console
 
 from slackwater.app import rbac
-from slackwater.app.process import RunningService, serve
+from slackwater.app.process import serve
 from slackwater.app.progress import Progress, shown
 from slackwater.app.scheduler_config import generate
 from slackwater.app.settings import Settings
+from slackwater.app.wiring import Service
 from slackwater.cli.commands import demo
 from slackwater.cli.commands.output import INTERRUPTED, CommandFailed
 from slackwater.sandbox.demo_script import Workload, demo_settings, what_to_look_at
@@ -71,7 +72,7 @@ async def _run(
         await _grant(api, settings)
         await _send(api, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class())
 
-        async def present(running: RunningService) -> None:
+        async def present(running: Service) -> None:
             show_step(console, progress, "Starting kube-scheduler with the generated configuration, and the workload")
             await cp.start_scheduler(generate(settings, kubeconfig=str(cp.kubeconfig("scheduler")), extender_url=None))
             workload = Workload(partial(_send, api), nodes, pods)
@@ -110,7 +111,7 @@ def _priority_class() -> dict[str, Any]:
     }
 
 
-def _explain(console: Console, settings: Settings, cp: ControlPlane, running: RunningService) -> None:
+def _explain(console: Console, settings: Settings, cp: ControlPlane, running: Service) -> None:
     ops = f"http://{settings.listeners.ops.address}"
     console.print(f"""
 {len(running.state_machine.state.nodes)} nodes; a real kube-scheduler places the pods through Slackwater.

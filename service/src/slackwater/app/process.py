@@ -17,7 +17,6 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -27,8 +26,6 @@ import structlog
 from anyio.abc import TaskGroup
 
 from slackwater.adapters.api_calls import ApiPort
-from slackwater.adapters.http.agents import AgentsApp
-from slackwater.adapters.http.extender import ExtenderApp
 from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
 from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.app.agents import max_connections
@@ -41,8 +38,6 @@ from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.ports.clock import Times
 from slackwater.ports.threads import keep_large_values_apart
-from slackwater.runtime.intake import Intake
-from slackwater.runtime.state_machine import StateMachine
 
 
 def raise_limit() -> int:
@@ -63,17 +58,7 @@ _GC_THRESHOLDS: Final = (20_000, 2, 500)
 _RELEASE_SECONDS: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningService:
-    """The parts of a running service, for an observer in the same process: the demo."""
-
-    state_machine: StateMachine
-    intake: Intake
-    extender: ExtenderApp
-    agents: AgentsApp
-
-
-OnReady = Callable[[RunningService], Awaitable[None]]
+OnReady = Callable[[Service], Awaitable[None]]
 
 
 async def serve(
@@ -167,14 +152,7 @@ class _ServiceRunner:
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
             if self._on_ready is not None:
-                await self._on_ready(
-                    RunningService(
-                        state_machine=service.state_machine,
-                        intake=service.intake,
-                        extender=service.extender,
-                        agents=service.agents,
-                    )
-                )
+                await self._on_ready(service)
         return service.settings
 
     async def _start(self, service: Service, opened: Mapping[str, OpenListener], life: TaskGroup) -> None:

@@ -21,7 +21,7 @@ from prometheus_client import (
 from prometheus_client.core import Metric
 
 from slackwater.adapters.api_calls import ApiPort
-from slackwater.adapters.http.agents import AgentsApp
+from slackwater.adapters.http.agents import AgentLimits, AgentsApp
 from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import Certificates, certificate_families
 from slackwater.adapters.http.dashboard.routes import OpenStreams
@@ -39,7 +39,7 @@ from slackwater.adapters.kube.neon import machines, migrations
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.app.agents import agents_app
+from slackwater.app.agents import authenticator
 from slackwater.app.autoscaler import AutoscalerService
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.object_state import HeldBack
@@ -57,6 +57,7 @@ from slackwater.controllers.audit.metrics import audit_families
 from slackwater.controllers.history.metrics import history_families
 from slackwater.controllers.leadership.metrics import LeaderStatus, alone, leader_families
 from slackwater.controllers.leadership.state import LeadershipTerm
+from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
 from slackwater.controllers.policy import Policy
@@ -160,13 +161,13 @@ class Service:
         )
 
     def _agents(self, client: ApiPort, registry: CollectorRegistry) -> AgentsApp:
-        return agents_app(
-            self._settings,
+        listener = self._settings.listeners.agents
+        return AgentsApp(
             permit_service=self.permit_service,
             readiness=self.intake,
-            client=client,
-            registry=registry,
-            nodes=lambda: self.state_machine.state.nodes.row_of,
+            metrics=AgentMetrics(registry, lambda: self.state_machine.state.nodes.row_of),
+            authenticator=authenticator(listener.authentication, client),
+            limits=AgentLimits(max_wait_seconds=seconds(listener.max_wait)),
         )
 
     def _applications(self) -> tuple[Application, Application]:

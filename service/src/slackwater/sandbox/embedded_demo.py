@@ -23,9 +23,10 @@ from rich.console import Console
 from slackwater.adapters.api_calls import ApiPort, Call, Params, Response
 from slackwater.adapters.http.application import Answer, Application, Request
 from slackwater.adapters.kube.errors import refused
-from slackwater.app.process import RunningService, serve
+from slackwater.app.process import serve
 from slackwater.app.progress import Progress, shown
 from slackwater.app.settings import Settings
+from slackwater.app.wiring import Service
 from slackwater.ports.clock import unix_time
 from slackwater.sandbox.demo_script import NAMESPACE, Workload, demo_settings, what_to_look_at
 from slackwater.sandbox.embedded.agents import AgentBehavior, Agents, AskPermit, a_machine
@@ -119,7 +120,7 @@ async def _run(
         group.start_soon(sandbox.run, name="sandbox")
         actors = await group.start(_hold, name="actors")
 
-        async def present(running: RunningService) -> None:
+        async def present(running: Service) -> None:
             scheduler = Scheduler(
                 sandbox.api, sandbox.timers, asking(lambda: running.extender), rng=rng, binds=not settings.extender.bind
             )
@@ -159,7 +160,7 @@ async def _open(server: ApiServer) -> AsyncIterator[ApiPort]:
     yield EmbeddedApi(server)
 
 
-def _permits(running: RunningService) -> AskPermit:
+def _permits(running: Service) -> AskPermit:
     async def ask(body: bytes) -> tuple[int, bytes]:
         answer = await answered(running.agents, Request("POST", "/", body))
         return answer.status, answer.body
@@ -182,7 +183,7 @@ async def _send(server: ApiServer, method: str, path: str, body: Any) -> Any:
     return msgspec.json.decode(answer.body)
 
 
-def _explain(console: Console, settings: Settings, running: RunningService, seconds: float) -> None:
+def _explain(console: Console, settings: Settings, running: Service, seconds: float) -> None:
     ops = f"http://{settings.listeners.ops.address}"
     n_nodes = len(running.state_machine.state.nodes)
     console.print(f"""
@@ -198,7 +199,7 @@ Ctrl-C ends everything.
 """, highlight=False, soft_wrap=True)  # fmt: skip
 
 
-def report(console: Console, running: RunningService) -> None:
+def report(console: Console, running: Service) -> None:
     """Prints what a demo that ends by itself has done."""
     event_counts = running.state_machine.state.event_counts
     console.print(
