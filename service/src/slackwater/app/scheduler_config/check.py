@@ -191,7 +191,7 @@ def failure_findings(extender: dict[str, Any], at: Steps, settings: Settings | N
     """Findings on `ignorable` and `httpTimeout`, which decide what happens when a call to us fails."""
     wanted = settings is not None and settings.extender.ignorable
     if wanted and not extender.get("ignorable"):
-        yield _differs((*at, "ignorable"), "false", "extender.ignorable is true", None)
+        yield _differs((*at, "ignorable"), "false", "extender.ignorable is true")
     if extender.get("ignorable") and not extender.get("bindVerb") and not wanted:
         yield Finding(
             path=json_path((*at, "ignorable")),
@@ -314,18 +314,18 @@ def agreement_findings(extender: dict[str, Any], at: Steps, settings: Settings) 
     """Findings on values that differ from our configuration, mostly because the file was not generated again after a change."""
     wanted = settings.extender
     if extender.get("prioritizeVerb") and 0 < extender.get("weight", 0) != wanted.weight:
-        yield _differs((*at, "weight"), extender["weight"], f"extender.weight is {wanted.weight}", None)
+        yield _differs((*at, "weight"), extender["weight"], f"extender.weight is {wanted.weight}")
     timeout = parse_duration(extender.get("httpTimeout", "0"))
     if timeout not in (0, wanted.http_timeout):
         configured = format_duration(wanted.http_timeout)
-        yield _differs((*at, "httpTimeout"), format_duration(timeout), f"extender.httpTimeout is {configured}", None)
+        yield _differs((*at, "httpTimeout"), format_duration(timeout), f"extender.httpTimeout is {configured}")
 
 
-def _differs(at: Steps, seen: object, configured: str, fix: str | None) -> Finding:
+def _differs(at: Steps, seen: object, configured: str) -> Finding:
     return Finding(
         path=json_path(at),
         trap="differs-from-config",
         why=f"got {seen}, but {configured} in Slackwater's configuration, which counts on it",
-        fix=fix or "write the same in both, or generate the file again",
+        fix="write the same in both, or generate the file again",
         severity="warning",
     )

@@ -7,7 +7,7 @@ anything.
 """
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -174,10 +174,13 @@ def load_scheduler_file(path: str) -> dict[str, Any]:
             [Problem(path=PLACE, seen=f"{show(path)} ({error})", wanted="a file that can be read")]
         ) from error
     if file.findings:
-        raise UnreadableSettings(
-            [Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in file.findings]
-        )
+        raise refused_file(path, file.findings)
     return file.tree
+
+
+def refused_file(path: str, findings: Sequence[Finding]) -> UnreadableSettings:
+    """The error that the findings make of the file `extender.schedulerConfig`."""
+    return UnreadableSettings([Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in findings])
 
 
 def _require_kind(tree: object) -> None:

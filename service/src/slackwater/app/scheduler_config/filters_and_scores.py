@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from slackwater.adapters.kube.pod_constraints import read_affinity, spread_constraints
-from slackwater.app.scheduler_config.config_tree import PLACE, Finding, entries, load_scheduler_file
+from slackwater.app.scheduler_config.config_tree import PLACE, Finding, entries, load_scheduler_file, refused_file
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Problem, Steps, UnreadableSettings, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
@@ -81,16 +81,19 @@ def _filters(profile: Mapping[str, Any], ignored: frozenset[str], path: str, at:
         ignored_groups=arguments.names("NodeResourcesFit", "ignoredResourceGroups"),
         added_affinity=arguments.added_affinity(),
         spread=arguments.spread(),
-        disabled=frozenset(name for name in _ALL_FILTERS if is_off(name, "filter", plugins)),
+        disabled=frozenset(name for name in _ALL_FILTERS if weight_at(name, "filter", plugins) is None),
     )
 
 
-def is_off(name: str, point: str, plugins: dict[str, Any]) -> bool:
-    """True if an in-tree plug-in is disabled at an extension point. The point's own plug-in set overrides multiPoint."""
-    own, everywhere = plugins.get(point, {}), plugins.get("multiPoint", {})
-    if any(plugin.get("name") == name for plugin in own.get("enabled", [])):
-        return False
-    return is_disabled(name, own) or is_disabled(name, everywhere)
+def _arguments(profile: Mapping[str, Any], at: Steps) -> dict[str, tuple[Steps, dict[str, Any]]]:
+    """The arguments of a profile's plug-ins by the plug-in's name, with their places. `at` is the profile's place."""
+    return {
+        entry.get("name", ""): (
+            (*at, "pluginConfig", number, "args"),
+            args if isinstance(args := entry.get("args"), dict) else {},
+        )
+        for number, entry in enumerate(profile.get("pluginConfig", ()))
+    }
 
 
 class _Arguments:
@@ -98,11 +101,7 @@ class _Arguments:
 
     def __init__(self, profile: Mapping[str, Any], path: str, at: Steps) -> None:
         self._path = path
-        self._found: dict[str, tuple[Steps, Any]] = {}
-        for number, entry in enumerate(profile.get("pluginConfig", ())):
-            args = entry.get("args")
-            place = (*at, "pluginConfig", number, "args")
-            self._found[entry.get("name", "")] = (place, args if isinstance(args, dict) else {})
+        self._found = _arguments(profile, at)
 
     def _of(self, plugin: str, key: str) -> Any:
         return self._found.get(plugin, ((), {}))[1].get(key)
@@ -166,39 +165,23 @@ def in_tree_weights(profile: dict[str, Any], among: Mapping[str, int] = PREFEREN
     framework/runtime/framework.go: `score` takes precedence over `multiPoint`; a plug-in that is enabled again without a weight
     has weight 1; `*` disables every plug-in that is not enabled again.
     """
-    weights: dict[str, int] = {}
-    for name, default in among.items():
-        weight = _weight(name, default, profile.get("plugins", {}))
-        if weight is not None:
-            weights[name] = weight
-    return weights
+    plugins = profile.get("plugins", {})
+    found = {name: weight_at(name, "score", plugins, default) for name, default in among.items()}
+    return {name: weight for name, weight in found.items() if weight is not None}
 
 
-def _weight(name: str, default: int, plugins: dict[str, Any]) -> int | None:
-    """The weight of one plug-in; None if it does not score."""
-    everywhere, scoring = plugins.get("multiPoint", {}), plugins.get("score", {})
-    for plugin_set in (scoring, everywhere):
-        if (weight := _enabled(name, plugin_set)) is not None:
-            return weight
-        if is_disabled(name, plugin_set):
+def weight_at(name: str, point: str, plugins: dict[str, Any], default: int = 1) -> int | None:
+    """The weight of an in-tree plug-in at an extension point; None if it is disabled there. The point's own plug-in set
+    overrides multiPoint. `default`: the weight where neither names the plug-in."""
+    for plugin_set in (plugins.get(point, {}), plugins.get("multiPoint", {})):
+        for plugin in plugin_set.get("enabled", []):
+            if plugin.get("name") == name:
+                return plugin.get("weight") or 1
+        if any(plugin.get("name") in {name, "*"} for plugin in plugin_set.get("disabled", [])):
             return None
     return default
 
 
-def _enabled(name: str, plugin_set: dict[str, Any]) -> int | None:
-    for plugin in plugin_set.get("enabled", []):
-        if plugin.get("name") == name:
-            return plugin.get("weight") or 1
-    return None
-
-
-def is_disabled(name: str, plugin_set: dict[str, Any]) -> bool:
-    """True if a plug-in set disables a default plug-in, and does not enable it again."""
-    disabled = {plugin.get("name") for plugin in plugin_set.get("disabled", [])}
-    return bool(disabled & {name, "*"}) and _enabled(name, plugin_set) is None
-
-
-_DEFAULT_SCHEDULER: Final = "default-scheduler"
 _STRATEGIES: Final[dict[str, Literal["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]]] = {
     "LeastAllocated": "LeastAllocated",
     "MostAllocated": "MostAllocated",
@@ -225,7 +208,7 @@ def score_profiles_of(settings: Settings) -> dict[str, ScoreProfile]:
     for at, profile in entries(load_scheduler_file(path), "profiles") if path is not None else ():
         scores, findings = profile_scores(profile, at)
         if not findings:
-            found.setdefault(profile.get("schedulerName", _DEFAULT_SCHEDULER), scores)
+            found.setdefault(profile.get("schedulerName", DEFAULT_SCHEDULER), scores)
     return found
 
 
@@ -237,7 +220,7 @@ def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
     named = [
         (at, profile)
         for at, profile in entries(load_scheduler_file(path), "profiles")
-        if profile.get("schedulerName", _DEFAULT_SCHEDULER) == scheduler_name
+        if profile.get("schedulerName", DEFAULT_SCHEDULER) == scheduler_name
     ]
     if not named:
         wanted = f"a file with a profile of schedulerName {scheduler_name}"
@@ -245,9 +228,7 @@ def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:
     at, profile = named[0]
     scores, findings = profile_scores(profile, at)
     if findings:
-        raise UnreadableSettings(
-            [Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in findings]
-        )
+        raise refused_file(path, findings)
     return scores
 
 
@@ -257,14 +238,11 @@ def profile_scores(profile: dict[str, Any], at: Steps) -> tuple[ScoreProfile, li
     `at` is the profile's place in the file.
     """
     findings: list[Finding] = []
-    arguments: dict[str, tuple[Any, _Refuse]] = {}
-    for number, entry in enumerate(profile.get("pluginConfig", [])):
-        given = entry.get("args")
-        refuse = _refusal(entry.get("name", ""), (*at, "pluginConfig", number, "args"), findings)
-        arguments[entry.get("name", "")] = (given if isinstance(given, dict) else {}, refuse)
+    arguments = _arguments(profile, at)
 
-    def of(name: str) -> tuple[Any, _Refuse]:
-        return arguments.get(name) or ({}, _refusal(name, at, findings))
+    def of(name: str) -> tuple[dict[str, Any], _Refuse]:
+        place, given = arguments.get(name, (at, {}))
+        return given, _refusal(name, place, findings)
 
     _refuse_balanced(*of("NodeResourcesBalancedAllocation"))
     affinity, refuse = of("NodeAffinity")

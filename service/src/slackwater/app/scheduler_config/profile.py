@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from slackwater.app.scheduler_config.config_tree import API_VERSION, Finding, entries
-from slackwater.app.scheduler_config.filters_and_scores import DEFAULT_SCHEDULER, FILTERS, is_off, profile_scores
+from slackwater.app.scheduler_config.filters_and_scores import DEFAULT_SCHEDULER, FILTERS, profile_scores, weight_at
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
@@ -182,7 +182,7 @@ def _name_findings(profiles: list[tuple[Steps, dict[str, Any]]]) -> Iterator[Fin
 
 def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
     plugins = profile.get("plugins", {})
-    missing = [name for name in FILTERS if is_off(name, "filter", plugins)]
+    missing = [name for name in FILTERS if weight_at(name, "filter", plugins) is None]
     if missing:
         yield Finding(
             path=json_path((*at, "plugins")),
@@ -191,7 +191,7 @@ def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
             fix="do not disable in-tree filters",
             severity="warning",
         )
-    if is_off("DefaultPreemption", "postFilter", plugins):
+    if weight_at("DefaultPreemption", "postFilter", plugins) is None:
         yield Finding(
             path=json_path((*at, "plugins")),
             trap="preemption-disabled",
