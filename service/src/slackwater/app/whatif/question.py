@@ -4,7 +4,7 @@ files uses it.
 `autoscaler.maxPlanningTime` bounds the time of a plan.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -161,33 +161,27 @@ class WhatIfQuestion:
             objects = [msgspec.json.decode(each) for each in self.objects]
             cluster = suppose(cluster, objects=objects, remove=supposed.remove)
             cluster = with_profiles(cluster, filter_profiles_of(settings))
-            lines = _ANSWERS[self.question](cluster, settings, supposed)
+            lines = answers(self.question, cluster, settings, accounting=accounting, sequential=supposed.sequential)
             return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         except (SettingsError, ClusterError) as error:
             raise WhatIfRefused(str(error)) from error
 
 
-def _placement(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[JsonAnswer]:
-    policy = policy_of(settings)
-    return placement_lines(
-        cluster,
-        sequential=supposed.sequential,
-        accounting=supposed.accounting,
-        policy=policy.nodes,
-        missing_requests=policy.missing_requests,
-    )
-
-
-def _scale_up(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[JsonAnswer]:
-    yield scale_up_answer(cluster, settings, accounting=supposed.accounting)
-
-
-def _scale_down(cluster: Cluster, settings: Settings, supposed: Supposed) -> Iterable[JsonAnswer]:
-    yield scale_down_answer(cluster, settings, accounting=supposed.accounting)
-
-
-_ANSWERS: Final[Mapping[Question, Callable[[Cluster, Settings, Supposed], Iterable[JsonAnswer]]]] = {
-    "placement": _placement,
-    "scale-up": _scale_up,
-    "scale-down": _scale_down,
-}
+def answers(
+    question: Question, cluster: Cluster, settings: Settings, *, accounting: bool, sequential: bool
+) -> Iterable[JsonAnswer]:
+    """The answers to a question about the cluster, each for one line of JSON."""
+    match question:
+        case "placement":
+            policy = policy_of(settings)
+            return placement_lines(
+                cluster,
+                sequential=sequential,
+                accounting=accounting,
+                policy=policy.nodes,
+                missing_requests=policy.missing_requests,
+            )
+        case "scale-up":
+            return [scale_up_answer(cluster, settings, accounting=accounting)]
+        case "scale-down":
+            return [scale_down_answer(cluster, settings, accounting=accounting)]

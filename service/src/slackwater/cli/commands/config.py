@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, name_of, text_of
+from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, add_output, name_of, print_count, show, text_of
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Problem
@@ -24,7 +24,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "has no effect. Exit code 0: it is valid; 1: it is not; 2: it cannot be read at all.",
     )
     check.add_argument("file", metavar="F", help="the file, YAML or JSON; - for stdin")
-    check.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    add_output(check, "table")
     check.set_defaults(run=run)
     schema = parts.add_parser(
         "schema",
@@ -74,24 +74,13 @@ def run(args: argparse.Namespace) -> int:
     except SettingsError as err:
         problems = err.problems
         code = BAD_INPUT if isinstance(err, UnreadableSettings) else ANSWERED_NO
-    if args.output == "json":
-        print(json.dumps(_report(source, problems, remarks), indent=2))
-    else:
-        for line in (*map(str, problems), *(f"note: {remark}" for remark in remarks)):
-            print(f"{source}: {line}")
-        if not problems:
-            print(f"{source}: valid")
-    if problems:
-        places = ", ".join(problem.path or "the file" for problem in problems)
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        print(f"slackwater: {source}: {count}: {places}", file=sys.stderr)
-    return code
-
-
-def _report(source: str, problems: "tuple[Problem, ...]", remarks: list[str]) -> dict[str, object]:
-    return {
+    document = {
         "file": source,
         "valid": not problems,
         "problems": [{**asdict(problem), "message": str(problem)} for problem in problems],
         "notes": remarks,
     }
+    lines = [*map(str, problems), *(f"note: {remark}" for remark in remarks), *([] if problems else ["valid"])]
+    show(args, document, lambda: [f"{source}: {line}" for line in lines])
+    print_count(source, "problem", [problem.path or "the file" for problem in problems])
+    return code

@@ -24,9 +24,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that a demo has, whatever its cluster is."""
     parser.add_argument("--duration", metavar="TIME", type=_duration, help='end after this time, e.g. "30s"')
-    parser.add_argument("--nodes", metavar="N", type=_count, default=20, help="nodes of the cluster (default: 20)")
-    parser.add_argument("--pods", metavar="N", type=_count, default=200, help="pods of the workload (default: 200)")
-    parser.add_argument("--port", metavar="N", type=_port, help="port of the dashboard (default: a free one)")
+    parser.add_argument(
+        "--nodes", metavar="N", type=_number("a whole number", _MOST), default=20, help="nodes of the cluster (default: 20)"
+    )
+    parser.add_argument(
+        "--pods", metavar="N", type=_number("a whole number", _MOST), default=200, help="pods of the workload (default: 200)"
+    )
+    parser.add_argument(
+        "--port", metavar="N", type=_number("a port", 65535), help="port of the dashboard (default: a free one)"
+    )
     parser.add_argument("--record", metavar="F", help="record every decision there, for `slackwater replay F`")
 
 
@@ -77,13 +83,10 @@ def _duration(text: str) -> float:
     return seconds(duration)
 
 
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= 65535:
-        raise argparse.ArgumentTypeError(f"got {text}, want a port from 1 to 65535")
-    return int(text)
+def _number(what: str, most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:7]) <= most:
+            raise argparse.ArgumentTypeError(f"got {text}, want {what} from 1 to {most}")
+        return int(text)
 
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:7]) <= _MOST:
-        raise argparse.ArgumentTypeError(f"got {text}, want a whole number from 1 to {_MOST}")
-    return int(text)
+    return number

@@ -5,20 +5,11 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from slackwater.app.progress import shown
-from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
+from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, path_of, url_of
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
-from slackwater.cli.commands.simulate_common import (
-    add_version,
-    by_profiles,
-    carried,
-    grouped,
-    read_source,
-    simulated_settings,
-    source_name,
-)
+from slackwater.cli.commands.simulate_common import add_version, read_simulated, source_name
 from slackwater.model.texts import first_few
 
 if TYPE_CHECKING:
@@ -42,15 +33,7 @@ examples:
   slackwater explain group pool-a             why has it not grown?
   slackwater explain pod shop/web-2 -o json | jq -r '.remedies[].change'
 """
-#: For each kind of object, its part of the URL's path and whether it has a namespace.
-_KINDS: Final = {
-    "pod": ("pods", True),
-    "node": ("nodes", False),
-    "group": ("groups", False),
-    "permit": ("permits", True),
-    "migration": ("migrations", True),
-    "gate": ("gates", True),
-}
+_KINDS: Final = ("pod", "node", "group", "permit", "migration", "gate")
 _REASONS: Final = ("WHY", "NODES", "SHORT", "OBJECTS")
 #: The most names in one row; -o json prints all.
 _MOST_NAMED: Final = 4
@@ -67,7 +50,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
-    parser.add_argument("kind", metavar="KIND", choices=tuple(_KINDS), help=", ".join(_KINDS))
+    parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of what has a namespace, else NAME")
     parser.add_argument("--cluster", metavar="F", help="without a service: from a file that kubectl or dumpstate wrote")
     parser.add_argument("--config", metavar="F", help="without a service: with the node groups of this configuration")
@@ -95,7 +78,7 @@ def _explained(args: argparse.Namespace) -> int:
 def _answer(args: argparse.Namespace) -> bytes:
     """The answer of the running service; if none is found, an answer made from the objects of the API. Raises
     `CommandFailed`."""
-    path = _path(args.kind, args.name)
+    path = path_of("explain", args)
     if args.cluster:
         if args.url is not None:
             raise CommandFailed(["--cluster: got --url too, want one of them: a file or a running service"])
@@ -125,12 +108,9 @@ def _offline(args: argparse.Namespace) -> bytes:
     if args.kind not in _OFFLINE:
         raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
     namespace, _, name = args.name.rpartition("/")
-    settings = simulated_settings(args.config)
     try:
         with shown() as progress:
-            cluster = read_source(args, progress, settings)
-            settings = carried(args, cluster, settings)
-            cluster = by_profiles(grouped(args, cluster), settings)
+            cluster, settings = read_simulated(args, progress)
             progress.step(f"explaining {args.kind} {args.name}")
             return encode(explain_offline(cluster, settings, args.kind, namespace, name))
     except ClusterError as err:
@@ -139,15 +119,6 @@ def _offline(args: argparse.Namespace) -> bytes:
 
 class _NothingToExplain(CommandFailed):
     """The objects of the API were read, but the object to explain is not among them."""
-
-
-def _path(kind: str, name: str) -> str:
-    part, namespaced = _KINDS[kind]
-    pieces = name.split("/")
-    if len(pieces) != 1 + namespaced or not all(pieces):
-        want = "NAMESPACE/NAME" if namespaced else "a name without a slash"
-        raise CommandFailed([f"explain {kind}: got {name!r}, want {want}"])
-    return f"/explain/{part}/{'/'.join(quote(piece, safe='') for piece in pieces)}"
 
 
 # --- for people -----------------------------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, url_of
+from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, path_of, url_of
 from slackwater.cli.commands.output import CommandFailed, add_output, columns, show
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ examples:
   slackwater history node n17                     why was it removed?
   slackwater history pod shop/db-0 -o json | jq -r '.entries[].text'
 """
-#: For each kind of object, its part of the URL's path and the wanted form of its name.
-_KINDS: Final = {"pod": ("pods", "NAMESPACE/NAME"), "node": ("nodes", "a name without a slash")}
+_KINDS: Final = ("pod", "node")
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -41,7 +40,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
-    parser.add_argument("kind", metavar="KIND", choices=tuple(_KINDS), help=", ".join(_KINDS))
+    parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of a pod, NAME of a node")
     parser.add_argument("--since", metavar="DURATION", help="not further back than this, such as 24h or 90m")
     add_cluster(parser)
@@ -51,11 +50,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
-    pieces, want = args.name.split("/"), _KINDS[args.kind][1]
-    if len(pieces) != (2 if args.kind == "pod" else 1) or not all(pieces):
-        raise CommandFailed([f"history {args.kind}: got {args.name!r}, want {want}"])
+    path = path_of("history", args)
     _seconds(args)
-    answer = _answer(args)
+    answer = _answer(args, path)
     show(args, answer, lambda: _lines(args, answer))
     return 0
 
@@ -69,15 +66,14 @@ def _seconds(args: argparse.Namespace) -> float | None:
         raise CommandFailed([f"--since: {err}"]) from err
 
 
-def _answer(args: argparse.Namespace) -> Mapping[str, Any]:
+def _answer(args: argparse.Namespace, path: str) -> Mapping[str, Any]:
     """The answer of the running service; if there is none, or a cluster is named, the answer read from the ConfigMaps. Raises
     `CommandFailed`."""
     if args.url is None and (args.kubeconfig or args.context):
         return _stored(args)
-    name = "/".join(quote(piece, safe="") for piece in args.name.split("/"))
     query = f"?{urlencode({'since': args.since})}" if args.since is not None else ""
     try:
-        body = fetch(f"/history/{_KINDS[args.kind][0]}/{name}{query}", args)
+        body = fetch(f"{path}{query}", args)
     except ServiceNotFound as not_found:
         if args.url is not None:
             raise

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
 
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster
@@ -26,6 +27,7 @@ LARGEST_BODY: Final = 1 << 30
 SILENCE_SECONDS: Final = 60.0
 _MOST_WORDS: Final = 200
 _CONNECT_SECONDS: Final = 1.0
+_WITHOUT_NAMESPACE: Final = frozenset({"node", "group"})
 
 
 def add_listener(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +68,16 @@ def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> byt
             return _read(target, path, body, progress)
 
 
+def path_of(command: str, args: argparse.Namespace) -> str:
+    """The path at which the service answers the command about the object `name` of a `kind`. Raises `CommandFailed` for a name
+    of another form."""
+    pieces, namespaced = args.name.split("/"), args.kind not in _WITHOUT_NAMESPACE
+    if len(pieces) != 1 + namespaced or not all(pieces):
+        want = "NAMESPACE/NAME" if namespaced else "a name without a slash"
+        raise CommandFailed([f"{command} {args.kind}: got {args.name!r}, want {want}"])
+    return f"/{command}/{args.kind}s/{'/'.join(quote(piece, safe='') for piece in pieces)}"
+
+
 def url_of(args: argparse.Namespace) -> str:
     """The name of the service in errors about its answers: `--url`, or "the service"."""
     return str(args.url or "the service")
@@ -83,7 +95,6 @@ class ServiceTarget:
 def listens() -> bool:
     """Does something listen at `DEFAULT_URL` on loopback: a service on this host, or a port-forward to one?"""
     import socket
-    from urllib.parse import urlsplit
 
     url = urlsplit(DEFAULT_URL)
     try:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 _MOST_DRAWN: Final = 2_000
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", dest="output", choices=("table", "json"), help="default: table on a terminal, else json")
+def add_output(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    said = default or "table on a terminal, else json"
+    parser.add_argument("-o", dest="output", choices=("table", "json"), default=default, help=f"default: {said}")
 
 
 def as_json(args: argparse.Namespace) -> bool:
@@ -35,6 +36,13 @@ def as_json(args: argparse.Namespace) -> bool:
 def show(args: argparse.Namespace, document: object, lines: Callable[[], Iterable[str]]) -> None:
     """Prints the document as JSON, or the lines."""
     print(json.dumps(document, indent=2) if as_json(args) else "\n".join(lines()))
+
+
+def print_count(source: str, what: str, places: Sequence[str]) -> None:
+    """Says on stderr how many problems a file has, and where; nothing if it has none. `what`: what one of them is called."""
+    if places:
+        count = f"1 {what}" if len(places) == 1 else f"{len(places)} {what}s"
+        print(f"slackwater: {source}: {count}: {', '.join(places)}", file=sys.stderr)
 
 
 def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> Iterator[str]:

@@ -7,7 +7,7 @@ import time
 from typing import Any, Final
 
 from slackwater.app.progress import shown
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output
 
 _DESCRIPTION: Final = """\
 Gives the recorded events and questions to a new state machine and compares
@@ -32,7 +32,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         epilog=_EXAMPLES,
     )
     parser.add_argument("file", metavar="FILE", help="what the service has recorded")
-    parser.add_argument("-o", dest="output", choices=("table", "json"), default="table", help="default: table")
+    add_output(parser, "table")
     parser.set_defaults(run=run)
 
 

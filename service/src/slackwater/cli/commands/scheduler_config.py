@@ -1,13 +1,21 @@
 """`slackwater scheduler-config`: writes kube-scheduler's configuration file, or checks one."""
 
 import argparse
-import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, name_of, settings_from, text_of
+from slackwater.cli.commands.output import (
+    ANSWERED_NO,
+    CommandFailed,
+    add_output,
+    name_of,
+    print_count,
+    settings_from,
+    show,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from slackwater.app.scheduler_config import Finding
@@ -28,9 +36,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--extender-url", metavar="URL", help="default: the extender listener's address, on loopback")
     parser.add_argument("--write", metavar="F", help="write it into this file instead of printing it")
     parser.add_argument("--check", metavar="F", help="the file to check; - for stdin")
-    parser.add_argument(
-        "-o", dest="output", choices=("table", "json"), default="table", help="form of the findings (default: table)"
-    )
+    add_output(parser, "table")
     parser.set_defaults(run=run)
 
 
@@ -73,15 +79,10 @@ def _check(args: argparse.Namespace) -> int:
         findings = check(text_of(args.check), settings, certificate=_certificate(settings))
     except UnreadableSettings as err:
         raise CommandFailed([f"{source}: {problem}" for problem in err.problems]) from err
-    if args.output == "json":
-        print(json.dumps(_report(source, findings), indent=2))
-    else:
-        print("\n".join(_table(source, findings)))
     counted = [finding for finding in findings if finding.counts]
-    if counted:
-        count = "1 finding" if len(counted) == 1 else f"{len(counted)} findings"
-        traps = ", ".join(f"{finding.path or 'the file'} ({finding.trap})" for finding in counted)
-        print(f"slackwater: {source}: {count}: {traps}", file=sys.stderr)
+    document = {"file": source, "clean": not counted, "findings": [asdict(finding) for finding in findings]}
+    show(args, document, lambda: _table(source, findings))
+    print_count(source, "finding", [f"{finding.path or 'the file'} ({finding.trap})" for finding in counted])
     return ANSWERED_NO if counted else 0
 
 
@@ -112,11 +113,3 @@ def _table(source: str, findings: "list[Finding]") -> list[str]:
     if not any(finding.counts for finding in findings):
         lines.append(f"{source}: clean")
     return lines
-
-
-def _report(source: str, findings: "list[Finding]") -> dict[str, object]:
-    return {
-        "file": source,
-        "clean": not any(finding.counts for finding in findings),
-        "findings": [asdict(finding) for finding in findings],
-    }

@@ -3,23 +3,18 @@
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from slackwater.cli.commands.output import columns
 from slackwater.cli.commands.simulate_common import (
     NOTHING_PENDING,
     Answers,
-    Planned,
     add_group_label,
     add_options,
     merged,
     not_judged,
     report,
 )
-
-if TYPE_CHECKING:
-    from slackwater.app.offline import Cluster
-    from slackwater.app.settings import Settings
 
 _PLACEMENT: Final = """\
 Judges every pod that has no node and has not ended, whatever its scheduler, by
@@ -65,26 +60,25 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="put each pod on the first feasible node, in the order of the file, before the next is judged",
     )
-    placement.set_defaults(run=run_placement)
-    add_scale_up(what)
-    add_scale_down(what)
-
-
-def run_placement(args: argparse.Namespace) -> int:
-    from slackwater.app.offline import placement_lines
-    from slackwater.app.policies import policy_of
-
-    def lines(cluster: "Cluster", settings: "Settings") -> Planned:
-        policy = policy_of(settings)
-        return placement_lines(
-            cluster,
-            sequential=args.sequential,
-            accounting=args.accounting,
-            policy=policy.nodes,
-            missing_requests=policy.missing_requests,
-        )
-
-    return report(args, lines, _sequential_table if args.sequential else _table, "placement")
+    placement.set_defaults(run=lambda args: report(args, "placement", _sequential_table if args.sequential else _table))
+    scale_up = what.add_parser(
+        "scale-up",
+        help="which nodes would be added for the pending pods, and why none helps the others",
+        description=_SCALE_UP,
+        epilog=_SCALE_UP_EXAMPLES,
+    )
+    add_options(scale_up, config=": groups, limits, expanders")
+    add_group_label(scale_up)
+    scale_up.set_defaults(run=lambda args: report(args, "scale-up", lambda found: _scale_up_table(*found)))
+    scale_down = what.add_parser(
+        "scale-down",
+        help="which nodes could go together, and why the others stay",
+        description=_SCALE_DOWN,
+        epilog=_SCALE_DOWN_EXAMPLES,
+    )
+    add_options(scale_down, config=": groups, thresholds, rules")
+    add_group_label(scale_down)
+    scale_down.set_defaults(run=lambda args: report(args, "scale-down", lambda found: _scale_down_table(*found)))
 
 
 def _sequential_table(lines: Answers) -> Iterator[str]:
@@ -142,29 +136,6 @@ configmaps -A -o json > cluster.json
   slackwater simulate scale-up --cluster cluster.json --config slackwater.yaml
   ... -o json                              which pods go to which new nodes?
 """
-#: How many reasons the table names in one line.
-_MOST_GROUP_REASONS: Final = 3
-
-
-def add_scale_up(what: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = what.add_parser(
-        "scale-up",
-        help="which nodes would be added for the pending pods, and why none helps the others",
-        description=_SCALE_UP,
-        epilog=_SCALE_UP_EXAMPLES,
-    )
-    add_options(parser, config=": groups, limits, expanders")
-    add_group_label(parser)
-    parser.set_defaults(run=run_scale_up)
-
-
-def run_scale_up(args: argparse.Namespace) -> int:
-    from slackwater.app.offline.scaleup import scale_up_answer
-
-    def plan(cluster: "Cluster", settings: "Settings") -> Planned:
-        return [scale_up_answer(cluster, settings, accounting=args.accounting)]
-
-    return report(args, plan, lambda found: _scale_up_table(*found), "scale-up")
 
 
 def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
@@ -199,8 +170,8 @@ def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
         if "sameAs" in entry:
             yield entry["pod"], "", f"as {entry['sameAs']}"
         for group, why in entry["groups"].items():
-            shown = why["reasons"][:_MOST_GROUP_REASONS]
-            yield entry["pod"], group, ", ".join([*shown, "..."] if len(why["reasons"]) > _MOST_GROUP_REASONS else shown)
+            shown = why["reasons"][:_MOST_REASONS]
+            yield entry["pod"], group, ", ".join([*shown, "..."] if len(why["reasons"]) > _MOST_REASONS else shown)
 
 
 _SCALE_DOWN: Final = """\
@@ -222,27 +193,6 @@ csinodes -A -o json > cluster.json
 """
 #: How many nodes the table names for each reason.
 _MOST_NODES: Final = 3
-
-
-def add_scale_down(what: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    parser = what.add_parser(
-        "scale-down",
-        help="which nodes could go together, and why the others stay",
-        description=_SCALE_DOWN,
-        epilog=_SCALE_DOWN_EXAMPLES,
-    )
-    add_options(parser, config=": groups, thresholds, rules")
-    add_group_label(parser)
-    parser.set_defaults(run=run_scale_down)
-
-
-def run_scale_down(args: argparse.Namespace) -> int:
-    from slackwater.app.offline.scaledown import scale_down_answer
-
-    def plan(cluster: "Cluster", settings: "Settings") -> Planned:
-        return [scale_down_answer(cluster, settings, accounting=args.accounting)]
-
-    return report(args, plan, lambda found: _scale_down_table(*found), "scale-down")
 
 
 def _scale_down_table(answer: Mapping[str, Any]) -> Iterator[str]:

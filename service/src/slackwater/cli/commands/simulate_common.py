@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
     from slackwater.app.offline.version import VersionRequest
     from slackwater.app.settings import Settings
-    from slackwater.model.json_answer import JsonAnswer
     from slackwater.ports.protocols import Question
 
 #: The most labels that an error names.
@@ -51,7 +50,7 @@ def check_sources(args: argparse.Namespace) -> None:
 def supposed(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> tuple["Cluster", "Settings"]:
     """Applies the changes of the file `--suppose` to the cluster and the settings. Raises `CommandFailed`, which says where in
     the file an error is."""
-    if args.suppose is None:
+    if getattr(args, "suppose", None) is None:
         return cluster, settings
     from slackwater.adapters.http.questions import supposed_of
     from slackwater.app.settings import SettingsError
@@ -104,7 +103,6 @@ def _document(path: str) -> dict[str, Any]:
 
 
 Answers = Iterable[Mapping[str, Any]]
-Planned = Iterable["JsonAnswer"]
 
 
 def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
@@ -179,16 +177,9 @@ def source_name(args: argparse.Namespace) -> str:
     return "the cluster" if args.cluster is None else name_of(args.cluster)
 
 
-def report(
-    args: argparse.Namespace,
-    answer: Callable[["Cluster", "Settings"], Planned],
-    table: Callable[[Answers], Iterator[str]],
-    question: "Question",
-) -> int:
-    """Makes the answers and prints them: each as a line of JSON, or all as a table. Returns the exit code.
-
-    `answer` simulates on a cluster that was read; with `--live` the service answers `question`. Raises `CommandFailed`.
-    """
+def report(args: argparse.Namespace, question: "Question", table: Callable[[Answers], Iterator[str]]) -> int:
+    """Simulates on a cluster that is read, or with `--live` asks the service. Prints each answer as a line of JSON, or all as a
+    table. Returns the exit code. Raises `CommandFailed`."""
     check_sources(args)
     if args.live:
         reply = list(answered_live(args, question))
@@ -197,36 +188,34 @@ def report(
     from msgspec import to_builtins
 
     from slackwater.app.offline import ClusterError
+    from slackwater.app.whatif.question import answers
 
-    settings = simulated_settings(args.config)
     try:
         with shown() as progress:
-            found = _planned(args, settings, answer, question, progress)
+            cluster, settings = read_simulated(args, progress)
+            _check_complete(args, cluster, settings, question)
+            gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
+            pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
+            progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
+            sequential = getattr(args, "sequential", False)
+            found = answers(question, cluster, settings, accounting=args.accounting, sequential=sequential)
+            if question == "placement":
+                found = progress.counted(found, "judging pods", total=pending)
             _write(_json(found) if as_json(args) else table(map(to_builtins, found)), progress)
     except ClusterError as err:
         raise CommandFailed([f"{source_name(args)}: {err}"]) from err
     return 0
 
 
-def _planned(
-    args: argparse.Namespace,
-    settings: "Settings",
-    answer: Callable[["Cluster", "Settings"], Planned],
-    question: "Question",
-    progress: Progress,
-) -> Planned:
+def read_simulated(args: argparse.Namespace, progress: Progress) -> tuple["Cluster", "Settings"]:
+    """The cluster and the settings to simulate with, as the options say. Raises `ClusterError` and `CommandFailed`."""
+    settings = _simulated_settings(args.config)
     cluster = read_source(args, progress, settings)
-    cluster, settings = supposed(args, cluster, carried(args, cluster, settings))
-    cluster = by_profiles(grouped(args, cluster), settings)
-    _check_complete(args, cluster, settings, question)
-    gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
-    pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
-    progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
-    found = answer(cluster, settings)
-    return progress.counted(found, "judging pods", total=pending) if question == "placement" else found
+    cluster, settings = supposed(args, cluster, _carried(args, cluster, settings))
+    return _by_profiles(_grouped(args, cluster), settings), settings
 
 
-def simulated_settings(config: str | None) -> "Settings":
+def _simulated_settings(config: str | None) -> "Settings":
     """The settings of the file `config`. If its `extender.schedulerConfig` is a relative path that the working directory lacks,
     it is one beside the file. Raises `CommandFailed`."""
     settings = settings_from(config)
@@ -237,7 +226,7 @@ def simulated_settings(config: str | None) -> "Settings":
     return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": beside})})
 
 
-def carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> "Settings":
+def _carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> "Settings":
     """The settings to simulate with: those of `--config`, or else those that the dump of a service has in it. A file that its
     `extender.schedulerConfig` names was on the service's machine. Raises `CommandFailed`."""
     from slackwater.app.settings import SettingsError, loads
@@ -255,7 +244,7 @@ def carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") 
     return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": None})})
 
 
-def by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
+def _by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
     """The cluster whose pods are judged by the profiles of `extender.schedulerConfig`. Raises `CommandFailed`."""
     from slackwater.app.offline.cluster import with_profiles
     from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
@@ -267,7 +256,7 @@ def by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
         raise CommandFailed(error.lines()) from error
 
 
-def grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":
+def _grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":
     """Assigns each node of the cluster to the node group that its label names: the label of `--group-label`, or else the label
     of a known cloud."""
     from dataclasses import replace
