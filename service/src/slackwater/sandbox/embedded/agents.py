@@ -16,7 +16,6 @@ import msgspec
 
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import MACHINES
-from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater_protocol.units import byte_count, milli_cpu
 
@@ -158,8 +157,7 @@ class Agents:
         agent.in_use = units
         guest = {"cpus": {"use": f"{units * UNIT_CPU}m"}, "memorySlots": {"use": units}}
         path = f"{MACHINES.prefix}/namespaces/{agent.namespace}/{MACHINES.plural}/{agent.machine}"
-        body = msgspec.json.encode({"spec": {"guest": guest}})
-        self.api.request("PATCH", path, body=body, content_type=MERGE)
+        self.api.merge(path, {"spec": {"guest": guest}})
 
 
 def _amounts(agent: Agent, units: tuple[int, int]) -> Json:

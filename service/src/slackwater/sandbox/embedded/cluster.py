@@ -3,13 +3,10 @@
 from collections.abc import Callable
 from random import Random
 
-import msgspec
-
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import BUDGETS, PODS, ResourceKind, selects
 from slackwater.sandbox.embedded.kubelets import KubeletDelays, Kubelets
 from slackwater.sandbox.embedded.machines import Machines, MigrationBehavior
-from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
 from slackwater.sandbox.embedded.timers import Timers
@@ -44,7 +41,7 @@ class Disruptions:
             for stored in self._api.store.each(PODS)
             if stored.body["metadata"]["namespace"] == key[0]
             and selects(spec.get("selector"), stored.body["metadata"].get("labels") or {})
-            and _counts(stored.body)
+            and stored.body["status"].get("phase") not in {"Succeeded", "Failed"}
         ]
         there = {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
         disrupted = {name: at for name, at in (before.get("disruptedPods") or {}).items() if name in there}
@@ -65,11 +62,7 @@ class Disruptions:
         if not gone and all(before.get(part) == value for part, value in status.items()):
             return  # the status is correct already; the real controller does not write it either
         path = f"/apis/policy/v1/namespaces/{key[0]}/poddisruptionbudgets/{key[1]}/status"
-        self._api.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
-
-
-def _counts(pod: Json) -> bool:
-    return pod["status"].get("phase") not in {"Succeeded", "Failed"}
+        self._api.merge(path, patch)
 
 
 def _is_healthy(pod: Json) -> bool:

@@ -1,7 +1,7 @@
 """Calls an extender for the embedded scheduler, with requests and answers as in kube-scheduler's extender.go."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
@@ -25,12 +25,11 @@ class ConnectionLost(ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The extender's answer to filter: the feasible nodes (`passed`) in its order, the nodes where preemption might help
-    (`resolvable`), and the reason of each rejected node."""
+    """The extender's answer to filter: the feasible nodes (`passed`) in its order, and the nodes where preemption might help
+    (`resolvable`)."""
 
     passed: list[str]
     resolvable: frozenset[str]
-    why: Mapping[str, str] = field(default_factory=dict)
 
 
 class ExtenderClient:
@@ -52,8 +51,7 @@ class ExtenderClient:
         if not set(passed) <= set(nodes):
             raise ExtenderError(f"filter: unknown nodes {sorted(set(passed) - set(nodes))}")
         hopeless = answer.get("FailedAndUnresolvableNodes") or {}
-        failed = {name: why for name, why in (answer.get("FailedNodes") or {}).items() if name not in hopeless}
-        return Filtered(passed, frozenset(failed), {**failed, **hopeless})
+        return Filtered(passed, frozenset((answer.get("FailedNodes") or {}).keys() - hopeless.keys()))
 
     async def prioritize(self, pod: PodObservation, nodes: Sequence[str]) -> dict[str, int]:
         """The extender's score of each node. Empty after an error, which kube-scheduler also ignores."""

@@ -14,7 +14,6 @@ import msgspec
 from slackwater.sandbox.embedded.admission import rfc3339
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
-from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change, Key
 from slackwater.sandbox.embedded.timers import Timers
@@ -95,7 +94,7 @@ class Kubelets:
             return
         now = rfc3339(self._wall())
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": now}
-        self._patch(f"/api/v1/nodes/{key[1]}/status", {"status": {"conditions": [ready]}})
+        self._api.merge(f"/api/v1/nodes/{key[1]}/status", {"status": {"conditions": [ready]}})
 
     def _collect(self, node: str) -> None:
         """Deletes the pods of a node that no longer exists, as the pod garbage collector does."""
@@ -115,7 +114,7 @@ class Kubelets:
         conditions = [*held, *({"type": name, "status": "True", "lastTransitionTime": now} for name in _CONDITIONS)]
         statuses = [_status_of(container, now) for container in pod["spec"]["containers"]]
         status = {"phase": "Running", "startTime": now, "conditions": conditions, "containerStatuses": statuses}
-        self._patch(_path(key) + "/status", {"status": status})
+        self._api.merge(_path(key) + "/status", {"status": status})
         runs_for = (pod["metadata"].get("annotations") or {}).get(RUNS_FOR)
         if runs_for is not None:
             self._timers.after(float(runs_for), lambda: self._succeed(key, uid))
@@ -124,7 +123,7 @@ class Kubelets:
         pod = self._there(key, uid)
         if pod is not None and pod["status"].get("phase") == "Running":
             conditions = [{**c, "status": "False"} if c["type"] == "Ready" else c for c in pod["status"]["conditions"]]
-            self._patch(_path(key) + "/status", {"status": {"phase": "Succeeded", "conditions": conditions}})
+            self._api.merge(_path(key) + "/status", {"status": {"phase": "Succeeded", "conditions": conditions}})
 
     def _resize(self, key: Key, uid: str) -> None:
         pod = self._there(key, uid)
@@ -135,7 +134,7 @@ class Kubelets:
             {**s, "resources": wanted[s["name"]], "allocatedResources": wanted[s["name"]].get("requests") or {}}
             for s in pod["status"].get("containerStatuses") or ()
         ]
-        self._patch(_path(key) + "/status", {"status": {"containerStatuses": statuses}})
+        self._api.merge(_path(key) + "/status", {"status": {"containerStatuses": statuses}})
 
     def _gone(self, key: Key, uid: str) -> None:
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
@@ -144,9 +143,6 @@ class Kubelets:
     def _there(self, key: Key, uid: str) -> Json | None:
         stored = self._api.store.find(PODS, key)
         return stored.body if stored is not None and stored.body["metadata"]["uid"] == uid else None
-
-    def _patch(self, path: str, patch: Any) -> None:
-        self._api.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
 
 
 def _status_of(container: Json, now: str) -> Json:

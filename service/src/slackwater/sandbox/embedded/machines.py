@@ -15,9 +15,8 @@ import msgspec
 
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, PODS, ResourceKind
-from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
-from slackwater.sandbox.embedded.store import Change, Key
+from slackwater.sandbox.embedded.store import Change
 from slackwater.sandbox.embedded.timers import Timers
 
 _LOOK_AFTER_SECONDS: Final = 0.1
@@ -226,16 +225,15 @@ class Machines:
         self._patch(kind, item, {"status": status}, "/status")
 
     def _delete(self, pod: Json) -> None:
-        meta = pod["metadata"]
-        body = {"preconditions": {"uid": meta["uid"]}}
-        self._api.request("DELETE", self._path(PODS, (meta["namespace"], meta["name"])), body=msgspec.json.encode(body))
+        body = {"preconditions": {"uid": pod["metadata"]["uid"]}}
+        self._api.request("DELETE", _path(PODS, pod), body=msgspec.json.encode(body))
 
     def _patch(self, kind: ResourceKind, item: Json, patch: Json, part: str = "") -> None:
-        path = self._path(kind, (item["metadata"]["namespace"], item["metadata"]["name"])) + part
-        self._api.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
+        self._api.merge(_path(kind, item) + part, patch)
 
-    def _path(self, kind: ResourceKind, key: Key) -> str:
-        return f"{_PLACES[kind].format(key[0])}/{key[1]}"
+
+def _path(kind: ResourceKind, item: Json) -> str:
+    return f"{_PLACES[kind].format(item['metadata']['namespace'])}/{item['metadata']['name']}"
 
 
 def _copied(machine: Json) -> dict[str, dict[str, str]]:

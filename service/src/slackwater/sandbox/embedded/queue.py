@@ -48,9 +48,6 @@ class SchedulingQueue:
         self._numbers = count()
         self._woken = anyio.Event()
 
-    def __len__(self) -> int:
-        return len(self._pods)
-
     def add(self, key: Key) -> None:
         """Adds the pod to the queue; if it is in the queue already, activates it."""
         if key not in self._pods:
@@ -163,11 +160,6 @@ def pod_observation(stored: StoredObject) -> PodObservation:
         nominated=status.get("nominatedNodeName") or "",
         alive=status.get("phase") not in {"Succeeded", "Failed"} and "deletionTimestamp" not in meta,
     )
-
-
-def counts(pod: StoredObject) -> bool:
-    """Does the pod use room on its node, because it has not ended?"""
-    return pod.body["status"].get("phase") not in {"Succeeded", "Failed"}
 
 
 def node_observation(stored: StoredObject) -> NodeObservation:

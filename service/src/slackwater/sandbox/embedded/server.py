@@ -18,7 +18,7 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.sandbox.embedded.admission import Admission, rfc3339
 from slackwater.sandbox.embedded.faults import Fault, Json, bad_request, exists, no_such_path
 from slackwater.sandbox.embedded.kinds import PODS, Match, Target, matching, target_of
-from slackwater.sandbox.embedded.patches import patched, updated
+from slackwater.sandbox.embedded.patches import MERGE, patched, updated
 from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
 from slackwater.sandbox.embedded.store import Change, Store, StoredObject
 
@@ -61,6 +61,10 @@ class ApiServer:
             return fault.answer()
         return Response(code, found if isinstance(found, bytes) else msgspec.json.encode(found))
 
+    def merge(self, path: str, patch: Json) -> None:
+        """Applies a merge patch to the object or its subresource; nothing happens if it is refused."""
+        self.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
+
     def _carry_out(
         self, method: str, target: Target, params: Mapping[str, str], body: bytes | None, content_type: str
     ) -> tuple[int, Json | bytes]:
@@ -73,7 +77,8 @@ class ApiServer:
             case "POST":
                 return self._post(target, _decoded(body))
             case "PUT":
-                return self._put(target, _decoded(body))
+                wanted = _decoded(body)
+                return 200, self._store_update(target, self.store.get(target.kind, key).body, wanted).raw
             case "PATCH":
                 before = self.store.get(target.kind, key).body
                 wanted = patched(before, body or b"", content_type, custom=target.kind.custom)
@@ -176,10 +181,6 @@ class ApiServer:
         if self.store.find(target.kind, key) is not None:
             raise exists(target.kind.full_name, key[1])
         return self.store.put(target.kind, key, made)
-
-    def _put(self, target: Target, body: Json) -> tuple[int, bytes]:
-        before = self.store.get(target.kind, (target.namespace, target.name)).body
-        return 200, self._store_update(target, before, body).raw
 
     def _store_update(self, target: Target, before: Json, wanted: Json) -> StoredObject:
         key = (target.namespace, target.name)
