@@ -7,44 +7,27 @@ watch shows them (`controllers.placement.binding`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from slackwater.cluster.cluster_state import ClusterState
-from slackwater.cluster.refusals import Conditions
 from slackwater.cluster.reservations import Reservation
-from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.placement.tried_nodes import ChosenNodes
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.preemptors import Preemptors
-from slackwater.controllers.preemption.state import Preemptions
 from slackwater.model.effects import Activate, Effect
 from slackwater.model.ids import Instant, NodeName, PodUid
 from slackwater.model.objects import Node, Pod
+from slackwater.runtime.flows import Controllers
 from slackwater.runtime.flows.activation import SampleNominations
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscribers:
-    """The controllers and flows that keep state for a pod in addition to the cluster state."""
-
-    permit_limits: PermitLimits
-    migrating: Migrating
-    preemptions: Preemptions
-    preemptors: Preemptors
-    scheduling_gates: SchedulingGates
-    sample_nominations: SampleNominations
-    chosen_nodes: ChosenNodes
-    conditions: Conditions
-
-
 class PodLifecycle:
-    """Updates the reservations, holds, counts and subscribers when a pod is bound or ends, and when a node is deleted."""
+    """Updates the reservations, holds, counts and controllers when a pod is bound or ends, and when a node is deleted."""
 
-    def __init__(self, cluster_state: ClusterState, subscribers: Subscribers) -> None:
-        self._state = cluster_state
-        self._subscribers = subscribers
+    def __init__(
+        self, controllers: Controllers, *, scheduling_gates: SchedulingGates, sample_nominations: SampleNominations
+    ) -> None:
+        self._controllers = controllers
+        self._state = controllers.state
+        self._scheduling_gates = scheduling_gates
+        self._sample_nominations = sample_nominations
 
     def bound(self, pod: Pod, node: NodeName, policy: Policy, now: Instant, *, synced: bool) -> list[Effect]:
         """Makes a reservation for a pod that the watch shows bound to `node`, or updates its reservation there. Ends the pod's
@@ -65,14 +48,14 @@ class PodLifecycle:
             if reservation.state != "seen":
                 self._state.event_counts.confirmed += 1
                 self._state.reservations.settle(pod.uid, "seen", None)
-        self._subscribers.sample_nominations.ended(pod.uid, node)
-        self._subscribers.chosen_nodes.ended(pod.uid, node)
+        self._sample_nominations.ended(pod.uid, node)
+        self._controllers.chosen_nodes.ended(pod.uid, node)
         self._forget(pod.uid)
         effects = self._holds_ended(pod.uid, node)
         if pod.vertical is None:
             return effects
-        self._subscribers.migrating.pod_seen(pod, now)
-        return effects + self._subscribers.permit_limits.ensure(pod.uid, now)
+        self._controllers.migrating.pod_seen(pod, now)
+        return effects + self._controllers.permit_limits.ensure(pod.uid, now)
 
     def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
         """Ends the pod's holds, because it is bound to `node` or has ended (None). Activates pods that were refused because of
@@ -109,7 +92,7 @@ class PodLifecycle:
 
     def adopt_growing(self, policy: Policy, now: Instant) -> None:
         """Computes the reservations of all vertical pods from their API objects again, as a starting process does."""
-        cluster_state, migrating = self._state, self._subscribers.migrating
+        cluster_state, migrating = self._state, self._controllers.migrating
         found = [
             (pod, pod.node)
             for uid, _ in cluster_state.vertical_pods.items()
@@ -137,7 +120,7 @@ class PodLifecycle:
                 pod, reservation = cluster_state.pods.get(uid), cluster_state.reservations.get(uid)
                 if pod is not None and pod.vertical is not None and reservation is not None:
                     self.recount(pod, reservation, policy)
-                    self._subscribers.permit_limits.persisted_permits.mark(uid)
+                    self._controllers.permit_limits.persisted_permits.mark(uid)
         room_appeared = cluster_state.quarantine.readable(node.uid) or room_appeared
         return cluster_state.unschedulable_pods.activate_recent(now) if room_appeared else []
 
@@ -145,7 +128,7 @@ class PodLifecycle:
         """Removes the deleted node. Its pods keep their reservations until the watch shows that they have ended."""
         cluster_state = self._state
         row = cluster_state.nodes.row_of.get(name)
-        self._subscribers.preemptions.node_gone(name)
+        self._controllers.preemptions.node_gone(name)
         cluster_state.event_counts.over_total_on.pop(name, None)
         if row is not None:
             cluster_state.quarantine.node_closing(name)
@@ -166,8 +149,8 @@ class PodLifecycle:
 
     def release(self, uid: PodUid, now: Instant) -> list[Effect]:
         """Drops everything that is kept for the pod, because the pod has ended. Activates refused pods if room appeared."""
-        self._subscribers.sample_nominations.ended(uid, None)
-        self._subscribers.chosen_nodes.ended(uid, None)
+        self._sample_nominations.ended(uid, None)
+        self._controllers.chosen_nodes.ended(uid, None)
         self._forget(uid)
         reservation = self._state.reservations.drop(uid)
         opened = self._state.quarantine.readable(uid)
@@ -184,8 +167,8 @@ class PodLifecycle:
         """Drops everything that was kept for the pod because it was pending."""
         self._state.bind_backoff.forget(uid)
         self._state.unschedulable_pods.forget(uid)
-        self._subscribers.preemptions.accepted.forget(uid)
-        self._subscribers.preemptions.preemptor_gone(uid)
-        self._subscribers.preemptors.forget(uid)
-        self._subscribers.scheduling_gates.forget(uid)
-        self._subscribers.conditions.forget(uid)
+        self._controllers.preemptions.accepted.forget(uid)
+        self._controllers.preemptions.preemptor_gone(uid)
+        self._controllers.preemptors.forget(uid)
+        self._scheduling_gates.forget(uid)
+        self._controllers.conditions.forget(uid)

@@ -8,21 +8,14 @@ only, either of the call that causes them or of the next tick.
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
-from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.cluster.refusals import Conditions
-from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import unreadable_annotations
 from slackwater.controllers.audit.repair import AuditRepair
-from slackwater.controllers.migration.state import DrainMigrations, Migrating
-from slackwater.controllers.permits.permit_limits import PermitLimits
+from slackwater.controllers.migration.state import DrainMigrations
 from slackwater.controllers.permits.persisted_permits import PermitConflicts
 from slackwater.controllers.placement.binding import BindAnswer, Binding
-from slackwater.controllers.placement.tried_nodes import ChosenNodes, SampleMisses
 from slackwater.controllers.policy import Policy, with_pauses
 from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
-from slackwater.controllers.preemption.preemptors import Preemptors
-from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
 from slackwater.model.columns import Codes, Int64, Mask, Rows
 from slackwater.model.effects import Activate, DrainOrder, Effect, ReadPod
@@ -54,15 +47,16 @@ from slackwater.model.objects import Pod
 from slackwater.model.pauses import Activity
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
 from slackwater.model.reasons import Reason, UnremovableReason
+from slackwater.runtime.flows import Controllers
 from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
 from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
 from slackwater.runtime.flows.pauses import ActivePauses
 from slackwater.runtime.flows.permits import PermitFlow, VerticalEvents
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
-from slackwater.runtime.pod_lifecycle import PodLifecycle, Subscribers
+from slackwater.runtime.pod_lifecycle import PodLifecycle
 
 
-class StateMachine:
+class StateMachine(Controllers):
     """Applies events, answers questions, and returns the effects. No other code changes the cluster state."""
 
     def __init__(self, policy: Policy, *, seed: int = 0) -> None:
@@ -71,51 +65,21 @@ class StateMachine:
         self.policy = self._configured = policy
         #: Effects of methods that return no effects (`filter`, `adopt_policy`). The next tick returns them.
         self._deferred: list[Effect] = []
-        self.state = state = ClusterState(policy.nodes, policy.kubernetes, self._reservation_ended, policy.profiles)
-        self.preemptions, self.migrating = Preemptions(state), Migrating(state)
+        super().__init__(policy)
+        state = self.state
         self.drain_migrations = DrainMigrations(self.migrating, state.pods)
         #: All removals that have begun.
         self.drains = Drains(state, self.drain_migrations, limits=policy.drain, rules=policy.blocked_by)
         self.pausing = ActivePauses(self.preemptions, self.drains)
-        self.permit_limits = PermitLimits(state, policy=policy)
-        self._permits = PermitFlow(
-            state,
-            permit_limits=self.permit_limits,
-            migrating=self.migrating,
-            room_given=state.unschedulable_pods.activate_recent,
-        )
-        self._vertical_events = VerticalEvents(state, permit_limits=self.permit_limits, migrating=self.migrating)
+        self._permits, self._vertical_events = PermitFlow(self), VerticalEvents(self)
         self._permit_conflicts, self._binding = PermitConflicts(state), Binding(state)
-        self._preemptors = Preemptors(state, self.preemptions)
-        self.chosen_nodes, self.sample_misses = ChosenNodes(), SampleMisses()
-        self._placement = PlacementFlow(
-            state,
-            migrating=self.migrating,
-            preemptions=self.preemptions,
-            preemptors=self._preemptors,
-            chosen_nodes=self.chosen_nodes,
-            sample_misses=self.sample_misses,
-            permit_limits=self.permit_limits,
-            seed=seed,
-        )
-        self._scheduling_gates = SchedulingGates(
-            state, placement=self._placement, preemptors=self._preemptors, preemptions=self.preemptions
-        )
+        self._placement = PlacementFlow(self, seed=seed)
+        self._scheduling_gates = SchedulingGates(self, self._placement)
         self._extender_candidates = ExtenderCandidates(state, self.preemptions, about_the_pod=self._placement.about_the_pod)
-        self._sample_nominations = SampleNominations(state, self.sample_misses, placement=self._placement)
-        self._activation, self._conditions = UnschedulableActivation(state, self._placement), Conditions(state.event_counts)
+        self._sample_nominations = SampleNominations(self, self._placement)
+        self._activation = UnschedulableActivation(state, self._placement)
         self._pod_lifecycle = PodLifecycle(
-            state,
-            Subscribers(
-                permit_limits=self.permit_limits,
-                migrating=self.migrating,
-                preemptions=self.preemptions,
-                preemptors=self._preemptors,
-                scheduling_gates=self._scheduling_gates,
-                sample_nominations=self._sample_nominations,
-                chosen_nodes=self.chosen_nodes,
-                conditions=self._conditions,
-            ),
+            self, scheduling_gates=self._scheduling_gates, sample_nominations=self._sample_nominations
         )
         self._auditing = AuditRepair(state, seen=partial(self._pod_seen, read=True), release=self._pod_lifecycle.release)
 
@@ -188,7 +152,7 @@ class StateMachine:
                 self.synced = True
                 self.state.vertical_pods.listed()
                 self._permit_conflicts.settle()
-                self._preemptors.resume(self.policy.preemption, now)
+                self.preemptors.resume(self.policy.preemption, now)
         return []
 
     def adopt_policy(self, policy: Policy) -> None:
@@ -228,15 +192,9 @@ class StateMachine:
         self.preemptions.preemptor_seen(pod)
         self._extender_candidates.nominated(pod, self.policy, now)
         self._scheduling_gates.seen(pod, now)
-        if self._conditions.newly_failed(before, pod):
+        if self.conditions.newly_failed(before, pod):
             self.sample_misses.nominate_now(pod.uid, now)
         return []
-
-    def _reservation_ended(self, uid: PodUid, reservation: Reservation) -> None:
-        self.preemptions.left(uid)
-        if self.state.vertical_pods.forget(uid) is not None:
-            self.permit_limits.forget(uid, reservation.node)
-            self.migrating.pod_gone(uid)
 
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
@@ -268,13 +226,13 @@ class StateMachine:
         for key in expired:
             self.preemptions.hold_expired(key.uid)
         self.preemptions.due(now)
-        self._preemptors.due(now)
+        self.preemptors.due(now)
         effects += self.state.unschedulable_pods.activate_held() if expired else []
         effects += self._pod_lifecycle.activate_all_of(self.state.bind_backoff.expire(now), "denial-ended")
         effects += self._pod_lifecycle.activate_all_of(self.preemptions.accepted.expire(now), "victims-awaited")
         for uid in self.state.pods.expire(now):
             self.state.unschedulable_pods.forget(uid)
-            self._conditions.forget(uid)
+            self.conditions.forget(uid)
             self.chosen_nodes.ended(uid, None)
         effects += [*self._binding.overdue(self.policy, now), *self._activation.due(self.policy, now)]
         to_read = self.state.holds.doubt(now, Instant(now + self.policy.confirm_seconds))
@@ -312,7 +270,7 @@ class StateMachine:
         self.generation = Generation(self.generation + 1)
         before = self.state.holds.rows_of(pod.uid)
         codes = self._placement.filter(pod, rows, self.policy, now)
-        self._conditions.judged(pod.uid, refused=bool(codes.all()))
+        self.conditions.judged(pod.uid, refused=bool(codes.all()))
         self._activate_if_freed(pod.uid, before)
         return codes
 
@@ -336,7 +294,7 @@ class StateMachine:
         if node is None or not self._placement.take(pod, row, self.policy, now):
             return False
         self.generation = Generation(self.generation + 1)
-        self._conditions.judged(pod.uid, refused=False)
+        self.conditions.judged(pod.uid, refused=False)
         self._activate_if_freed(pod.uid, before)
         return True
 

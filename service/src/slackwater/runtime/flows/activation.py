@@ -14,7 +14,7 @@ import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey
-from slackwater.controllers.placement.tried_nodes import SampleMiss, SampleMisses
+from slackwater.controllers.placement.tried_nodes import SampleMiss
 from slackwater.controllers.policy import Policy
 from slackwater.fit.score_curve import fractions
 from slackwater.model.effects import Activate, Effect, Nominate
@@ -22,6 +22,7 @@ from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import MOST_RULES, Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater.runtime.flows import Controllers
 from slackwater.runtime.flows.filter import PlacementFlow
 
 #: How long an activated pod counts as using the room for which it was activated. By then kube-scheduler has tried it.
@@ -99,28 +100,28 @@ _MAX_PER_TICK: Final = 16
 class SampleNominations:
     """Nominates a node for each pod with a sample miss, holds room there, and counts the pods that were then bound to it."""
 
-    def __init__(self, cluster_state: ClusterState, sample_misses: SampleMisses, *, placement: PlacementFlow) -> None:
-        self._state = cluster_state
+    def __init__(self, controllers: Controllers, placement: PlacementFlow) -> None:
+        self._controllers = controllers
+        self._state = controllers.state
         self._placement = placement
-        self._sample_misses = sample_misses
 
     def due(self, policy: Policy, now: Instant) -> list[Effect]:
         """Nominates a node for each pod with a sample miss whose failed scheduling cycle is over. Forgets the sample miss if
         the pod fits nowhere or nomination is paused."""
-        self._sample_misses.expire(now)
+        self._controllers.sample_misses.expire(now)
         effects: list[Effect] = []
-        for uid, sample_miss in self._sample_misses.due(now)[:_MAX_PER_TICK]:
+        for uid, sample_miss in self._controllers.sample_misses.due(now)[:_MAX_PER_TICK]:
             pod = self._state.pods.known(uid)
             waiting = pod is not None and pod.node is None and self._state.reservations.get(uid) is None
             wanted = waiting and not policy.nominations_paused
             node = self._choose(pod, sample_miss, policy, now) if pod is not None and wanted else None
             if pod is None or node is None:
-                self._sample_misses.forget(uid)
+                self._controllers.sample_misses.forget(uid)
                 continue
             until, row = Instant(now + policy.hold_timeout), Row(self._state.nodes.row_of[node])
             hold = Hold(key=pod.key, row=row, amounts=pod.need, deadline=until, nominee=pod.priority)
             self._state.holds.put(HoldKey(uid), hold)
-            self._sample_misses.nominated(uid, node)
+            self._controllers.sample_misses.nominated(uid, node)
             self._state.event_counts.nominations += 1
             self._state.event_counts.holds += 1
             effects += [Nominate(uid, pod.key, node), Activate(uid, pod.key, "nominated")]
@@ -141,6 +142,6 @@ class SampleNominations:
     def ended(self, uid: PodUid, node: NodeName | None) -> None:
         """Ends the pod's sample miss, because the pod was bound to `node`, or is gone (None). Counts whether that was the
         nominated node."""
-        sample_miss = self._sample_misses.forget(uid)
+        sample_miss = self._controllers.sample_misses.forget(uid)
         if sample_miss is not None and node is not None and sample_miss.nominated == node:
             self._state.event_counts.nominations_met += 1

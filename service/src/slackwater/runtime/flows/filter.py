@@ -15,21 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.nodes import NO_ROW
-from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.permits.permit_limits import PermitLimits
-from slackwater.controllers.placement.tried_nodes import ChosenNodes, SampleMisses
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.preemptors import Preemptors
-from slackwater.controllers.preemption.state import Preemptions
 from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
 from slackwater.model.columns import OK, Codes, Int64, Mask, NodeColumns, Rows
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
+from slackwater.runtime.flows import Controllers
 
 #: The holds of the pod's earlier tries, with their keys.
 _Earlier = Sequence[tuple[HoldKey, Hold]]
@@ -55,25 +50,9 @@ class FilterFacts:
 class PlacementFlow:
     """Answers filter and prioritize for one pod and many nodes."""
 
-    def __init__(
-        self,
-        cluster_state: ClusterState,
-        *,
-        migrating: Migrating,
-        preemptions: Preemptions,
-        preemptors: Preemptors,
-        chosen_nodes: ChosenNodes,
-        sample_misses: SampleMisses,
-        permit_limits: PermitLimits,
-        seed: int,
-    ) -> None:
-        self._state = cluster_state
-        self._migrating = migrating
-        self._preemptions = preemptions
-        self._preemptors = preemptors
-        self._chosen_nodes = chosen_nodes
-        self._sample_misses = sample_misses
-        self._permit_limits = permit_limits
+    def __init__(self, controllers: Controllers, *, seed: int) -> None:
+        self._controllers = controllers
+        self._state = controllers.state
         self._rng = np.random.default_rng(seed)
 
     # --- filter: judge, choose, hold ------------------------------------------------------------------------------------------
@@ -87,12 +66,12 @@ class PlacementFlow:
         self._state.event_counts.attempts += 1
         self._state.pods.note_from_filter(pod, now)
         earlier = self._state.holds.suspend(pod.uid)
-        if self._preemptions.gated(pod.uid):
+        if self._controllers.preemptions.gated(pod.uid):
             self._state.event_counts.failures += 1
             codes = np.full(len(rows), Reason.GATED, np.uint8)
         else:
-            self._preemptions.preemptor_asked(pod.uid)
-            with self._state.holds.beside(pod, self._preemptions.number_of(pod.uid)):
+            self._controllers.preemptions.preemptor_asked(pod.uid)
+            with self._state.holds.beside(pod, self._controllers.preemptions.number_of(pod.uid)):
                 codes = self._filtered(pod, rows, earlier, policy, now)
         if policy.bind and any(hold.nominee is not None and hold.row in rows[codes == OK] for _, hold in earlier):
             self._state.holds.restore(earlier)  # the room of its nomination, which bind will use
@@ -117,21 +96,21 @@ class PlacementFlow:
                 codes[(codes == OK) & (rows != chosen)] = Reason.NODE_NOT_CHOSEN
         self._state.event_counts.verdicts += np.bincount(codes, minlength=len(Reason))
         if not len(feasible):
-            self._preemptions.judged(pod.uid, None, held=False)
+            self._controllers.preemptions.judged(pod.uid, None, held=False)
             gated = self._refused(pod, rows, codes, policy, now)
             return np.full(len(rows), Reason.GATED, np.uint8) if gated else codes
         held = not policy.bind and len(feasible) == 1
-        self._preemptions.judged(pod.uid, lambda name: self._state.nodes.row_of.get(name) in feasible, held=held)
+        self._controllers.preemptions.judged(pod.uid, lambda name: self._state.nodes.row_of.get(name) in feasible, held=held)
         self._passed(pod, feasible, policy, now)
         return codes
 
     def _judge_with_target_node(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Codes:
         """Judges the rows. A migration's target pod has room on its target node already, so only that row is feasible as long
         as the node admits the pod."""
-        move = self._migrating.target_node_of(pod, now)
+        move = self._controllers.migrating.target_node_of(pod, now)
         if move is None:
             return self._judge(pod, rows, policy, now)
-        target_node = self._migrating.drop_target_hold(move)
+        target_node = self._controllers.migrating.drop_target_hold(move)
         codes = self._judge(pod, rows, policy, now)
         there = rows == target_node
         if (
@@ -141,7 +120,7 @@ class PlacementFlow:
         ):
             codes[~there] = Reason.TARGET_NODE_ELSEWHERE  # even if a row is full, so that no preemption begins for the pod
         if policy.bind or not (codes[there] == OK).any():
-            self._migrating.restore_target_hold(move)
+            self._controllers.migrating.restore_target_hold(move)
         return codes
 
     def _judge(self, pod: Pod, rows: Rows, policy: Policy, now: Instant, *, asked: bool = True) -> Codes:
@@ -185,7 +164,7 @@ class PlacementFlow:
 
         This is needed only if kube-scheduler binds. If we bind, the bind waits for the writes.
         """
-        over_reservation = self._permit_limits.persisted_permits.over_reservation()
+        over_reservation = self._controllers.permit_limits.persisted_permits.over_reservation()
         if over_reservation is None:
             return
         more, free, want = over_reservation[:, rows], self._state.ledger.columns.free(rows), pod.need.column
@@ -194,7 +173,7 @@ class PlacementFlow:
         if wanting:
             for row in rows[short].tolist():
                 if (node := self._state.nodes.by_row[row]) is not None:
-                    self._permit_limits.room_wanted(node.name, now)
+                    self._controllers.permit_limits.room_wanted(node.name, now)
 
     def _choice(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy) -> Row:
         """The row to choose for the pod, by the first rule that applies:
@@ -207,7 +186,7 @@ class PlacementFlow:
         for row in held[::-1] if len(set(held)) > 1 else ():
             if row in rows:
                 return row
-        tried = [self._state.nodes.row_of.get(node, NO_ROW) for node in self._chosen_nodes.tried(pod.uid)]
+        tried = [self._state.nodes.row_of.get(node, NO_ROW) for node in self._controllers.chosen_nodes.tried(pod.uid)]
         untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
         return self._best(pod, untried if len(untried) else rows, policy)
 
@@ -222,15 +201,15 @@ class PlacementFlow:
     def _passed(self, pod: Pod, feasible: Rows, policy: Policy, now: Instant) -> None:
         """Notes that the rows are feasible for the pod. Where kube-scheduler binds, holds room if it is one row: otherwise bind
         reserves, or the room is reserved already."""
-        self._preemptors.forget(pod.uid)
+        self._controllers.preemptors.forget(pod.uid)
         self._state.unschedulable_pods.forget(pod.uid)
-        self._sample_misses.passed(pod.uid)
+        self._controllers.sample_misses.passed(pod.uid)
         if policy.bind or len(feasible) != 1 or pod.uid in self._state.reservations:
             return
         row = Row(int(feasible[0]))
         node = self._state.nodes.by_row[row]
         assert node is not None, "filter lets no pod pass on a row without a node"
-        self._chosen_nodes.choose(pod.uid, node.name)
+        self._controllers.chosen_nodes.choose(pod.uid, node.name)
         until = Instant(now + (policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds))
         need = self._state.vertical_pods.need(pod)
         self._state.holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
@@ -244,11 +223,11 @@ class PlacementFlow:
             return False
         if len(self.fitting_elsewhere(pod, rows, now)):
             self._state.event_counts.sample_misses += 1
-            self._sample_misses.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
+            self._controllers.sample_misses.report(pod.uid, pod.key, Instant(now + policy.nominate_after_seconds))
             return False
         if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]):
             return False  # the holds end soon: then the pod is activated, or kube-scheduler retries it; no preemption is needed
-        begun = self._preemptors.consider(pod, rows, codes, policy.preemption, now)
+        begun = self._controllers.preemptors.consider(pod, rows, codes, policy.preemption, now)
         if begun:  # the end of the preemption activates it, not any free room
             self._state.unschedulable_pods.forget(pod.uid)
         return begun
@@ -287,14 +266,14 @@ class PlacementFlow:
             not policy.bind
             and (pod.kind.scheduler_name == policy.scheduler_name or pod.kind.scheduler_name in policy.profiles)
             and self._state.holds.node_of_preemptor(uid) is None
-            and self._preemptions.number_of(uid) is None
+            and self._controllers.preemptions.number_of(uid) is None
             and not (self._state.holds.has(uid) and self._state.counts_more_than_scheduler())
         )
 
     def take(self, pod: Pod, row: Row, policy: Policy, now: Instant) -> bool:
         """Holds room on the row, as `filter` would if asked about this row alone. Only for pods that `may_choose` allows.
         Returns False and changes nothing if the row is not feasible."""
-        if pod.uid in self._state.reservations or self._migrating.target_node_of(pod, now) is not None:
+        if pod.uid in self._state.reservations or self._controllers.migrating.target_node_of(pod, now) is not None:
             return False
         earlier = self._state.holds.suspend(pod.uid)
         rows: Rows = np.array([row], np.intp)
@@ -304,7 +283,7 @@ class PlacementFlow:
         self._state.event_counts.attempts += 1
         self._state.event_counts.verdicts[Reason.OK] += 1
         self._state.pods.note_from_filter(pod, now)
-        self._preemptions.preemptor_asked(pod.uid)
+        self._controllers.preemptions.preemptor_asked(pod.uid)
         self._passed(pod, rows, policy, now)
         self._retry(pod.uid, earlier, policy, now)
         return True
@@ -318,7 +297,7 @@ class PlacementFlow:
             self._state.holds.restore(earlier)
 
     def _is_passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
-        with self._state.holds.beside(pod, self._preemptions.number_of(pod.uid)):
+        with self._state.holds.beside(pod, self._controllers.preemptions.number_of(pod.uid)):
             passing: Mask = self._judge(pod, rows, policy, now, asked=False) == OK
         return passing
 
@@ -329,7 +308,7 @@ class PlacementFlow:
             not (pod.vertical is not None or self._state.nodes.stricter[row])
             and not len(self._state.quarantine)
             and not self._state.bind_backoff.has(pod.uid)
-            and self._permit_limits.persisted_permits.over_reservation() is None
+            and self._controllers.permit_limits.persisted_permits.over_reservation() is None
             and self.about_the_pod(pod, policy) is Reason.OK
             and fits_on(pod.need, self._state.ledger.columns, row)
         )
@@ -366,7 +345,7 @@ class PlacementFlow:
         if self.about_the_pod(pod, policy) is not Reason.OK or pod.uid in self._state.reservations:
             return None
         rows = self._state.nodes.live_rows()
-        with self._state.holds.beside(pod, self._preemptions.number_of(pod.uid)):
+        with self._state.holds.beside(pod, self._controllers.preemptions.number_of(pod.uid)):
             codes = self._judge(pod, rows, policy, now)
             if (self._state.admitting.of(pod.kind)[rows] & (codes == OK)).any():
                 return None
@@ -375,14 +354,14 @@ class PlacementFlow:
     def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
         """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
         uid = pod.uid
-        with self._state.holds.beside(pod, self._preemptions.number_of(uid)):
+        with self._state.holds.beside(pod, self._controllers.preemptions.number_of(uid)):
             columns = self._state.ledger.columns.copy()
         for hold in self._state.holds.all_of(uid):
             columns.held[:, hold.row] -= hold.amounts
         only_on: NodeName | None = None
-        reason = Reason.GATED if self._preemptions.gated(uid) else self.about_the_pod(pod, policy)
+        reason = Reason.GATED if self._controllers.preemptions.gated(uid) else self.about_the_pod(pod, policy)
         if reason is Reason.OK:
-            reservation, move = self._state.reservations.get(uid), self._migrating.target_node_of(pod, now)
+            reservation, move = self._state.reservations.get(uid), self._controllers.migrating.target_node_of(pod, now)
             if reservation is not None:
                 reason, only_on = Reason.POD_BOUND_ELSEWHERE, reservation.node
             elif move is not None and move.target_node is not None:
@@ -391,7 +370,7 @@ class PlacementFlow:
             reason=reason,
             denied=frozenset(self._state.bind_backoff.nodes_denied(uid, now, forget=False)),
             quarantined=frozenset(name for name, _ in self._state.quarantine.items()),
-            waits_for=self._preemptions.waits_for(uid),
+            waits_for=self._controllers.preemptions.waits_for(uid),
             only_on=only_on,
             columns=columns,
         )

@@ -9,15 +9,11 @@ migrating pod knows of the migration, the pod keeps what it has and gets nothing
 pod and its node's sums.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState, unreadable_permit
-from slackwater.controllers.migration.state import Migrating
-from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import Effect, Resize
 from slackwater.model.events import (
@@ -38,29 +34,21 @@ from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDeci
 from slackwater.model.pod_resources import PermitQuestion, settled
 from slackwater.model.resources import LARGEST_AMOUNT, NOTHING, Amounts
 from slackwater.model.vertical import Machine, ResizeTarget, Vertical
+from slackwater.runtime.flows import Controllers
 from slackwater_protocol.units import Bytes, MilliCpu, format_bytes
 
 
 class PermitFlow:
-    """Decides agents' permit requests. `room_given` is called when a pod has given back room, and returns effects."""
+    """Decides agents' permit requests."""
 
-    def __init__(
-        self,
-        cluster_state: ClusterState,
-        *,
-        permit_limits: PermitLimits,
-        migrating: Migrating,
-        room_given: Callable[[Instant], list[Effect]],
-    ) -> None:
-        self._state = cluster_state
-        self._permit_limits = permit_limits
-        self._migrating = migrating
-        self._room_given = room_given
+    def __init__(self, controllers: Controllers) -> None:
+        self._controllers = controllers
+        self._state = controllers.state
 
     def ask(self, ask: PermitAsk, caller: Caller | None, policy: Policy, now: Instant) -> PermitDecision | PermitRefusal:
         """Decides a request, and applies the decision to the pod's resources at once. Refuses a request that fails a check."""
         case = self._case(ask, caller, policy)
-        if isinstance(case, PermitCase) and self._migrating.is_notified(case.pod) and not case.asks_as_held():
+        if isinstance(case, PermitCase) and self._controllers.migrating.is_notified(case.pod) and not case.asks_as_held():
             message = "cannot change resources: agent has already been informed that pod is migrating"
             case = PermitRefusal(status=400, code="migrating", message=message)
         if isinstance(case, PermitCase):
@@ -92,27 +80,27 @@ class PermitFlow:
 
     def _decided(self, case: "PermitCase", policy: Policy, now: Instant) -> PermitDecision:
         pod, vertical_pod, load = case.pod, case.vertical_pod, case.ask.load
-        held = case.has()
+        migrating, held = self._controllers.migrating, case.has()
         vertical_pod.has = held.at_most(case.question.asked)  # a request below the last permit gives room back
-        target_node = self._migrating.choice.decide(pod, vertical_pod, policy, now)
-        leaves = target_node is not None or self._migrating.is_leaving(pod.uid)
+        target_node = migrating.choice.decide(pod, vertical_pod, policy, now)
+        leaves = target_node is not None or migrating.is_leaving(pod.uid)
         vertical_pod.heard_at, vertical_pod.load, vertical_pod.exact = now, load, True
         odd = any(asked % unit for asked, unit in zip(case.question.asked, case.question.unit, strict=True))
         self._state.event_counts.odd_requests += odd
         first_odd, vertical_pod.odd = odd and not vertical_pod.odd, vertical_pod.odd or odd
         if not leaves and pod.migratable and pod.vertical is not None and pod.vertical.migration is None:
-            self._migrating.choice.queue.put(pod.uid, case.reservation.node, None if load is None else load.load1_micro)
-        notified = self._migrating.is_notified(pod)
+            migrating.choice.queue.put(pod.uid, case.reservation.node, None if load is None else load.load1_micro)
+        notified = migrating.is_notified(pod)
         if notified:
             effects = self._keep(case, now)
         else:
             effects = self._settle(case, now, withhold=leaves)
             if target_node is not None:
-                effects += self._migrating.start(pod, target_node)
+                effects += migrating.start(pod, target_node)
             elif leaves:
-                self._migrating.leaving_pod_changed(pod.uid)
+                migrating.leaving_pod_changed(pod.uid)
             # Before a resize: a pod's writes are sent in this order.
-            effects = [*self._permit_limits.ensure(pod.uid, now, held=held), *effects]
+            effects = [*self._controllers.permit_limits.ensure(pod.uid, now, held=held), *effects]
         reservation = self._state.reservations.get(pod.uid)
         assert reservation is not None
         return PermitDecision(
@@ -135,9 +123,9 @@ class PermitFlow:
         if pod_resources.buffer == NOTHING:
             return []
         self._state.reservations.recount(uid, replace(pod_resources, reserved=case.question.asked, buffer=NOTHING))
-        self._migrating.leaving_pod_changed(uid)
-        self._permit_limits.persisted_permits.mark(uid)
-        return self._room_given(now)
+        self._controllers.migrating.leaving_pod_changed(uid)
+        self._controllers.permit_limits.persisted_permits.mark(uid)
+        return self._state.unschedulable_pods.activate_recent(now)
 
     def _settle(self, case: "PermitCase", now: Instant, *, withhold: bool) -> list[Effect]:
         """Decides what the pod gets, by the growth formula, and updates its resources. `withhold`: the pod leaves its node, so
@@ -173,7 +161,7 @@ class PermitFlow:
         if after != before:
             self._state.reservations.recount(uid, after)
             if not before.reserved.within(after.reserved):
-                effects += self._room_given(now)
+                effects += self._state.unschedulable_pods.activate_recent(now)
         return effects
 
     def answer(self, decided: PermitDecision) -> PermitAnswer | PermitRefusal:
@@ -186,7 +174,8 @@ class PermitFlow:
         granted = granted.at_most(decided.asked)
         # The agent may have asked for less after this request: then it keeps only that, not what it had at this request.
         held = decided.held if vertical_pod.has is None else decided.held.at_most(vertical_pod.has)
-        safe = granted if decided.notified else self._permit_limits.persisted_permits.safe(decided.uid).at_least(held)
+        persisted_permits = self._controllers.permit_limits.persisted_permits
+        safe = granted if decided.notified else persisted_permits.safe(decided.uid).at_least(held)
         permit = granted.at_most(safe)
         vertical_pod.has = permit if vertical_pod.has is None else permit.at_least(vertical_pod.has)
         return PermitAnswer(
@@ -273,10 +262,9 @@ def _resize(pod: Pod, resizing: ResizeTarget, permit: Amounts) -> list[Effect]:
 class VerticalEvents:
     """Applies events about machines, permit writes and migrations to permit limits, migrations and pods' resources."""
 
-    def __init__(self, cluster_state: ClusterState, *, permit_limits: PermitLimits, migrating: Migrating) -> None:
-        self._state = cluster_state
-        self._permit_limits = permit_limits
-        self._migrating = migrating
+    def __init__(self, controllers: Controllers) -> None:
+        self._controllers = controllers
+        self._state = controllers.state
 
     def apply(self, event: VerticalEvent, policy: Policy, now: Instant) -> list[Effect]:  # one case for each
         match event:
@@ -285,19 +273,19 @@ class VerticalEvents:
             case MachineGone(key):
                 self._machine_gone(key)
             case PermitWritten():
-                return self._permit_limits.written(event, now)
+                return self._controllers.permit_limits.written(event, now)
             case PermitNotWritten():
-                return self._permit_limits.not_written(event, now)
+                return self._controllers.permit_limits.not_written(event, now)
             case MigrationSeen(migration):
-                return self._migrating.seen(migration, now)
+                return self._controllers.migrating.seen(migration, now)
             case MigrationGone(key):
-                self._migrating.gone(key)
+                self._controllers.migrating.gone(key)
             case MigrationStarted(pod):
-                self._migrating.started(pod)
+                self._controllers.migrating.started(pod)
             case MigrationNotStarted(pod):
-                self._migrating.not_started(pod, now)
+                self._controllers.migrating.not_started(pod, now)
             case MigrationDeleteEnded(key, deleted):
-                self._migrating.deletion_ended(key, deleted=deleted, now=now)
+                self._controllers.migrating.deletion_ended(key, deleted=deleted, now=now)
             case _:
                 assert_never(event)
         return []
@@ -305,7 +293,7 @@ class VerticalEvents:
     def _machine_gone(self, key: PodKey) -> None:
         self._state.annotations.machine_gone(key)
         for uid in self._state.vertical_pods.of_machine(key):
-            self._permit_limits.persisted_permits.mark(uid)
+            self._controllers.permit_limits.persisted_permits.mark(uid)
 
     def _machine_seen(self, machine: Machine, policy: Policy) -> list[Effect]:
         """Handles the present state of a VirtualMachine. If its permit annotation changed, pods whose resources are assumed
@@ -321,6 +309,6 @@ class VerticalEvents:
                 )
                 if pod_resources != reservation.pod_resources:
                     self._state.reservations.recount(uid, pod_resources)
-                self._permit_limits.persisted_permits.mark(uid)
+                self._controllers.permit_limits.persisted_permits.mark(uid)
                 effects += unreadable_permit(pod, machine.permit)
         return effects

@@ -15,16 +15,14 @@ scheduled.
 from dataclasses import dataclass, replace
 from typing import Final
 
-from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import Policy
-from slackwater.controllers.preemption.preemptors import Preemptors
-from slackwater.controllers.preemption.state import Preemptions
 from slackwater.controllers.preemption.victims import Candidate
 from slackwater.model.effects import Effect, OpenGate
 from slackwater.model.ids import Instant, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import MOST_RULES, NO_POD_CONSTRAINTS
 from slackwater.model.scheduler_profile import profile_of
+from slackwater.runtime.flows import Controllers
 from slackwater.runtime.flows.filter import PlacementFlow
 from slackwater_protocol.names import GATE
 
@@ -47,19 +45,11 @@ class _Waiting:
 class SchedulingGates:
     """Removes the gates of pods whose only scheduling gate is ours, after each pod is judged once (see the module)."""
 
-    def __init__(
-        self,
-        cluster_state: ClusterState,
-        *,
-        placement: PlacementFlow,
-        preemptors: Preemptors,
-        preemptions: Preemptions,
-    ) -> None:
-        self._state = cluster_state
+    def __init__(self, controllers: Controllers, placement: PlacementFlow) -> None:
+        self._controllers = controllers
+        self._state = controllers.state
         self._placement = placement
-        self._preemptors = preemptors
-        self._preemptions = preemptions
-        self._potential_victims = preemptions.potential_victims
+        self._potential_victims = controllers.preemptions.potential_victims
         self._waiting: dict[PodUid, _Waiting] = {}
         #: How many nodes were judged for gated pods so far.
         self._judged_rows = 0
@@ -91,7 +81,7 @@ class SchedulingGates:
                 continue
             first, waiting.judged = not waiting.judged, True
             waiting.due = Instant(now + _AGAIN_SECONDS)
-            if not self._preemptions.gated(uid) and not (first and self._preempts(pod, policy, now)):
+            if not self._controllers.preemptions.gated(uid) and not (first and self._preempts(pod, policy, now)):
                 effects.append(OpenGate(uid, pod.key, "judged" if first else "still-gated"))
         return effects
 
@@ -109,7 +99,7 @@ class SchedulingGates:
             gone = [one.uid for one in (*candidate.victims, *candidate.awaited)]
             return self._potential_victims.fits_by_requests(pod, candidate.node, gone)
 
-        return self._preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
+        return self._controllers.preemptors.consider(pod, *refused, policy.preemption, now, helps=helps)
 
     def _is_plain(self, pod: Pod, policy: Policy) -> bool:
         """Do we judge the pod exactly as kube-scheduler does? True if all its constraints beyond requests and required node
