@@ -75,7 +75,7 @@ class Life:
         await self.loop.noting(ScriptedWriter([outcome])).perform(effect, timeout_seconds=1.0)
 
     def reported(self, key: str) -> list[HistoryAction]:
-        return [entry.action for entry in self.history.of_pod(key)]
+        return [entry.action for entry in self.history.of("pod", key)]
 
 
 def evict(name: str, node: str = "n1") -> Evict:
@@ -99,7 +99,7 @@ def test_decisions_are_answered_at_once_and_written_soon() -> None:
             await anyio.sleep(2.0)
             await life.call(victim("a"))
             assert life.reported("default/a") == [HistoryAction.PREEMPTED]
-            assert words(life.history.of_pod("default/a")[0]) == "preempted on n1 to make room for default/high"
+            assert words(life.history.of("pod", "default/a")[0]) == "preempted on n1 to make room for default/high"
             await anyio.sleep(2.0)
             assert [entry.pod for chunk in store.slots.values() for entry in chunk.entries] == ["default/a"]
 
@@ -206,7 +206,7 @@ def test_a_migration_whose_object_is_gone_at_once_has_ended() -> None:
             life.migrations[ended.key] = ended
             await life.call(DeleteMigration(ended.uid, ended.key))
             del life.migrations[ended.key]
-        assert [words(entry) for entry in life.history.of_pod("shop/vm-1")] == [
+        assert [words(entry) for entry in life.history.of("pod", "shop/vm-1")] == [
             "live migration to n2 succeeded; it is shop/vm-2 now"
         ]
 

@@ -27,16 +27,16 @@ def test_what_happened_to_a_pod_and_on_a_node_is_found() -> None:
     history = History(SMALL)
     for entry in (evicted("a", at=2), evicted("b", at=3, node="n2"), refused("a", at=1)):
         history.add(entry)
-    assert history.of_pod("shop/a") == [refused("a", at=1), evicted("a", at=2)], "the oldest first, whatever its ring"
-    assert history.of_node("n2") == [evicted("b", at=3, node="n2")]
-    assert history.of_pod("shop/c") == []
+    assert history.of("pod", "shop/a") == [refused("a", at=1), evicted("a", at=2)], "the oldest first, whatever its ring"
+    assert history.of("node", "n2") == [evicted("b", at=3, node="n2")]
+    assert history.of("pod", "shop/c") == []
 
 
 def test_a_preemptor_finds_its_victims() -> None:
     history = History(SMALL)
     entry = HistoryEntry(at_ms=1, action=HistoryAction.PREEMPTED, pod="shop/low", node="n1", other="shop/high")
     history.add(entry)
-    assert history.of_pod("shop/high") == history.of_pod("shop/low") == [entry]
+    assert history.of("pod", "shop/high") == history.of("pod", "shop/low") == [entry]
 
 
 def test_no_number_of_entries_takes_more_room_than_the_slots_have() -> None:
@@ -47,9 +47,9 @@ def test_no_number_of_entries_takes_more_room_than_the_slots_have() -> None:
     assert len(chunks) == SLOTS["acts"]
     assert {chunk.slot for chunk in chunks} == set(range(SLOTS["acts"]))
     assert all(chunk.bytes <= SMALL.chunk_bytes for chunk in chunks)
-    assert history.of_pod("shop/web-0") == [], "the oldest is forgotten"
-    assert history.of_pod("shop/web-2999") != []
-    assert sum(len(history.of_pod(f"shop/web-{number}")) for number in range(3000)) == len(history)
+    assert history.of("pod", "shop/web-0") == [], "the oldest is forgotten"
+    assert history.of("pod", "shop/web-2999") != []
+    assert sum(len(history.of("pod", f"shop/web-{number}")) for number in range(3000)) == len(history)
     first = next(iter(history))
     assert history.reaches("acts") == first.at_ms
     assert history.reaches("waits") is None, "of the other ring nothing was forgotten"
@@ -70,7 +70,7 @@ def test_a_thousand_refusals_do_not_push_out_the_one_eviction() -> None:
     history.add(evicted("a"))
     for number in range(1000):
         history.add(refused(f"p-{number}", at=number))
-    assert history.of_pod("shop/a") == [evicted("a")]
+    assert history.of("pod", "shop/a") == [evicted("a")]
 
 
 def test_an_eviction_is_written_after_a_second_and_a_refusal_after_five() -> None:

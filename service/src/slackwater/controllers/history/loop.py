@@ -193,7 +193,7 @@ class HistoryLoop:
         pod = self._pods.get(uid)
         if pod is None or not new_entries.is_notable(pod, known=self._history.known_pod(str(pod.key))):
             return 1
-        self._add(new_entries.of_pod(pod, self._history.of_pod(str(pod.key)), now))
+        self._add(new_entries.of_pod(pod, self._history.of("pod", str(pod.key)), now))
         return self._policy.record_cost
 
     def _look_at_disruptions(self, now: int) -> None:
@@ -206,12 +206,12 @@ class HistoryLoop:
         self._disruptions.clear()
         while self._disrupted and self._disrupted[0][0] + self._policy.answer_seconds * 1000 <= now:
             at, seen, preemptor = self._disrupted.popleft()
-            before, removal = self._history.of_pod(str(seen.key)), self._history.removal_begun(seen.node or "")
+            before, removal = self._history.of("pod", str(seen.key)), self._history.removal_begun(seen.node or "")
             self._add(new_entries.of_disruption(seen, preemptor, before, removal, at))
 
     def _look_at_migration(self, migration: VirtualMachineMigration, now: int) -> None:
         namespace = migration.key.namespace
-        before = self._history.of_pod(f"{namespace}/{migration.source_pod}")
+        before = self._history.of("pod", f"{namespace}/{migration.source_pod}")
         target = self._pods.by_key(PodKey(namespace, migration.target_pod))
         self._add(new_entries.of_migration(migration, before, (target.node if target else None) or "", now))
 

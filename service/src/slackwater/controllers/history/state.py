@@ -114,13 +114,10 @@ class History:
 
     # --- what happened --------------------------------------------------------------------------------------------------------
 
-    def of_pod(self, key: str) -> list[HistoryEntry]:
-        """What happened to pods of this name, `namespace/name`, and what was done for them; the oldest first."""
-        return sorted(self._index.get(_pod(key), ()), key=lambda entry: entry.at_ms)
-
-    def of_node(self, name: str) -> list[HistoryEntry]:
-        """What happened to the node and on it; the oldest first."""
-        return sorted(self._index.get(_node(name), ()), key=lambda entry: entry.at_ms)
+    def of(self, what: Literal["pod", "node"], name: str) -> list[HistoryEntry]:
+        """What happened to pods of this name, `namespace/name`, and what was done for them; or what happened to the node and
+        on it. The oldest first."""
+        return sorted(self._index.get(f"{what} {name}", ()), key=lambda entry: entry.at_ms)
 
     def removal_begun(self, node: str) -> HistoryEntry | None:
         """The entry about the beginning of the node's removal; None if the node is not being removed."""
@@ -129,7 +126,7 @@ class History:
 
     def known_pod(self, key: str) -> bool:
         """Is there any entry about a pod of this name?"""
-        return _pod(key) in self._index
+        return f"pod {key}" in self._index
 
     def reaches(self, ring: Ring) -> int | None:
         """The time of the ring's oldest entry, in Unix milliseconds, if older ones may have been forgotten; else None."""
@@ -158,26 +155,13 @@ def _size(entry: HistoryEntry) -> int:
     return len(_encode(row_of(entry))) + 1
 
 
-def _pod(key: str) -> str:
-    return f"pod {key}"
-
-
-def _node(name: str) -> str:
-    return f"node {name}"
-
-
 def _names(entry: HistoryEntry) -> set[str]:
-    pods = {_pod(key) for key in (entry.pod, entry.other) if key}
-    return pods | {_node(name) for name in (entry.node, entry.target) if name}
+    pods = {f"pod {key}" for key in (entry.pod, entry.other) if key}
+    return pods | {f"node {name}" for name in (entry.node, entry.target) if name}
 
 
 #: How many entries `explain` shows.
 _MOST_IN_EXPLAIN: Final = 5
-
-
-def entries_of(history: History, what: Literal["pod", "node"], name: str) -> list[HistoryEntry]:
-    """The entries about the object, the oldest first. A pod's name is `namespace/name`."""
-    return history.of_pod(name) if what == "pod" else history.of_node(name)
 
 
 def past_of(
@@ -185,11 +169,11 @@ def past_of(
 ) -> PastOfObject:
     """The answer about one object: its entries since `since_ms` (None: all), the oldest first, and for each ring the time since
     when the ring is complete (None: nothing has been forgotten)."""
-    found = [entry for entry in entries_of(history, what, name) if since_ms is None or entry.at_ms >= since_ms]
+    found = [entry for entry in history.of(what, name) if since_ms is None or entry.at_ms >= since_ms]
     reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
     return PastOfObject(object=f"{what} {name}", entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
 
 
 def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[HistoryLine, ...]:
     """The newest entries about the object, for its explanation; the oldest first."""
-    return tuple(map(HistoryLine.of, entries_of(history, what, name)[-_MOST_IN_EXPLAIN:]))
+    return tuple(map(HistoryLine.of, history.of(what, name)[-_MOST_IN_EXPLAIN:]))
