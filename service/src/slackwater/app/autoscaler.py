@@ -265,7 +265,7 @@ class AutoscalerService:
 
     async def _notes(self) -> Sequence[str]:
         """Notes for the status of the next loop: activities that are paused, and problems with the priorities."""
-        paused = [each for each in self._state_machine.pausing.pauses if each.activity in {"scale-up", "scale-down"}]
+        paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
         return (*(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
 
     async def _read_priorities(self) -> Sequence[str]:

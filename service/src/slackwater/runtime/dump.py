@@ -76,7 +76,7 @@ class Dump:
         preemptions = state_machine.preemptions.items()
         self.preemptions = [(uid, replace(found, waiting=set(found.waiting))) for uid, found in preemptions]
         self.quarantine = list(state.quarantine.items())
-        self.pauses = state_machine.pausing.pauses
+        self.pauses = state_machine.pauses
         self.kubernetes = state_machine.policy.kubernetes
         self.vertical_pods = [(uid, copy(vertical_pod)) for uid, vertical_pod in state.vertical_pods.items()]
         known = ((uid, state.pods.known(uid)) for uid, _ in self.vertical_pods)

@@ -44,13 +44,12 @@ from slackwater.model.events import (
 )
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.objects import Pod
-from slackwater.model.pauses import Activity
+from slackwater.model.pauses import Activity, Pause
 from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDecision, PermitRefusal
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.runtime.flows import Controllers
 from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
 from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
-from slackwater.runtime.flows.pauses import ActivePauses
 from slackwater.runtime.flows.permits import PermitFlow, VerticalEvents
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 from slackwater.runtime.pod_lifecycle import PodLifecycle
@@ -70,7 +69,7 @@ class StateMachine(Controllers):
         self.drain_migrations = DrainMigrations(self.migrating, state.pods)
         #: All removals that have begun.
         self.drains = Drains(state, self.drain_migrations, limits=policy.drain, rules=policy.blocked_by)
-        self.pausing = ActivePauses(self.preemptions, self.drains)
+        self.pauses: tuple[Pause, ...] = ()
         self._permits, self._vertical_events = PermitFlow(self), VerticalEvents(self)
         self._permit_conflicts, self._binding = PermitConflicts(state), Binding(state)
         self._placement = PlacementFlow(self, seed=seed)
@@ -131,10 +130,8 @@ class StateMachine(Controllers):
                 self.state.budgets.put(budget)
             case BudgetGone(namespace, name):
                 self.state.budgets.drop(namespace, name)
-            case PausesSeen(pauses) if pauses != self.pausing.pauses:
-                effects = self.pausing.seen(pauses, now)
-                self._apply_policies()
-                return effects
+            case PausesSeen(pauses) if pauses != self.pauses:
+                return self._pauses_seen(pauses, now)
         return []
 
     def _apply_service_event(self, event: ServiceEvent, now: Instant) -> list[Effect]:
@@ -162,7 +159,7 @@ class StateMachine(Controllers):
         self._apply_policies()
 
     def _apply_policies(self) -> None:
-        policy = with_pauses(self._configured, self.pausing.paused)
+        policy = with_pauses(self._configured, self.paused)
         if policy == self.policy:  # a pause of drains, for instance, lets no refused pod pass
             return
         self.permit_limits.adopt_policy(policy)
@@ -244,9 +241,24 @@ class StateMachine(Controllers):
         return effects + (self.state.unschedulable_pods.activate_held() if self.state.holds.destinations.take_freed() else [])
 
     @property
-    def paused(self) -> Set[Activity]:
+    def paused(self) -> frozenset[Activity]:
         """The activities that a person has paused."""
-        return self.pausing.paused
+        return frozenset(pause.activity for pause in self.pauses)
+
+    def _pauses_seen(self, pauses: tuple[Pause, ...], now: Instant) -> list[Effect]:
+        """Puts the pauses in force. When scale-down becomes paused, rolls drains back, except where the provider already
+        deletes the machine. When preemption becomes paused, ends preemptions that have not requested a deletion yet."""
+        before, self.pauses = self.paused, pauses
+        begun = self.paused - before
+        effects: list[Effect] = []
+        if "preemption" in begun:
+            self.preemptions.pause(now)
+        if "scale-down" in begun:
+            for drain in self.drains.active:
+                node, why = drain.order.node, "scale-down is paused"
+                effects += self.drains.cancel(node, UnremovableReason.CANCELLED, why, now)[1]
+        self._apply_policies()
+        return effects
 
     def begin_drains(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
         """Begins one batch of drains. Skips nodes whose drain is in progress."""

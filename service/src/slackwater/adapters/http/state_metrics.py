@@ -103,7 +103,7 @@ class StateCollector(Collector):
         # A node's count ends with the node, so the number of series is bounded.
         meaning = "Pods that others bound to a node without room for them, by node."
         yield counter("slackwater_reserve_should_deny", meaning, event_counts.over_total_on, "node")
-        paused = {activity: activity in self._state_machine.pausing.paused for activity in ACTIVITIES}
+        paused = {activity: activity in self._state_machine.paused for activity in ACTIVITIES}
         yield gauge("slackwater_paused", "1 while a person has paused the activity.", paused, "activity")
         yield from preemption_families(self._state_machine.preemptions)
         yield from choice_families(self._state_machine.chosen_nodes)

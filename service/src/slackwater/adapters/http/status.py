@@ -128,7 +128,7 @@ class StatusOf:
             adopted=state_machine.state.event_counts.adopted,
             event_sources=dict(sources.event_sources()),
             certificates={name: _certificate(held) for name, held in sources.certificates.items()},
-            paused={pause.activity: pause.note for pause in state_machine.pausing.pauses},
+            paused={pause.activity: pause.note for pause in state_machine.pauses},
             loop=_loop(sources.autoscaler()),
             settings=sources.settings.in_force,
             settings_problem=sources.settings.problem,

@@ -95,7 +95,7 @@ class ExplainService:
             slack_cuts=slack.cuts_for(read.pod) if slack is not None and isinstance(read, PodFacts) else (),
             priorities=group_registry.priorities if group_registry is not None else None,
             settings=self._settings(),
-            pauses=self._state_machine.pausing.pauses,
+            pauses=self._state_machine.pauses,
             now=clocks.clock(),
             unix_now=clocks.steady(),
             history=history,

@@ -295,7 +295,7 @@ class Autoscaler:
     def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
         """The scale-up without the nodes whose pods were all placed while the plan was made. It has no nodes if scale-up is
         paused."""
-        paused = "scale-up" in self._state_machine.pausing.paused
+        paused = "scale-up" in self._state_machine.paused
         nodes = () if paused else tuple(pods for pods in scale_up.nodes if self._is_wanted(pods))
         return scale_up if len(nodes) == scale_up.count else ScaleUp(group=scale_up.group, nodes=nodes)
 
