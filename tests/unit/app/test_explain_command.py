@@ -1,6 +1,7 @@
 """`slackwater explain` against a small HTTP server: the tables, the JSON, and every way the answer can be no."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,3 +120,14 @@ def test_reasons_that_differ_in_what_is_short_stay_apart(capsys: pytest.CaptureF
     said = capsys.readouterr().out
     assert "250m cpu on n2" in said
     assert "500m cpu on n2" in said
+
+
+def test_a_scheduler_file_without_our_profile_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node, profiles = {"kind": "Node", "metadata": {"name": "n1"}}, [{"schedulerName": "other"}]
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
+    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    files = {"cluster": node, "scheduler": kind, "config": {**head, "extender": {"schedulerConfig": "scheduler"}}}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    assert main(["explain", "node", "n1", "--cluster", f"{tmp_path}/cluster", "--config", f"{tmp_path}/config"]) == 2
+    assert "scheduler, want a file with a profile of schedulerName slackwater" in capsys.readouterr().err

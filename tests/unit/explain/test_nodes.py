@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from slackwater.controllers.scaledown.policy import GroupPolicy
 from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
@@ -82,6 +83,15 @@ def test_every_unremovable_reason_is_in_the_minimal_set() -> None:
         "annotate pod default/bare with cluster-autoscaler.kubernetes.io/safe-to-evict: true",
     ]
     assert len(answer.remedies) == 1
+
+
+def test_every_setting_that_keeps_a_node_is_reported() -> None:
+    unready = structs.replace(a_node("n1"), ready=False, keep="example.com/keep")
+    off = replace(installed.SCALE_DOWN, unready_enabled=False, groups={POOL: GroupPolicy(enabled=False)})
+    reported = replace(a_pool(scale_down=off), nodes=(unready, a_node("n2")))
+    answer = explain_node(reported.explain_input(), N1)
+    want = ["ScaleDownDisabledForGroup", "ScaleDownDisabledAnnotation", "ScaleDownUnreadyDisabled"]
+    assert [reason.code for reason in answer.reasons] == want
 
 
 def test_a_pod_that_fits_nowhere_else_is_reported_with_its_reason() -> None:

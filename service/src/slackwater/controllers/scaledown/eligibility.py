@@ -56,16 +56,27 @@ def being_deleted(candidate: EligibilityInput) -> Word:
     return UnremovableReason.BEING_DELETED, f"tainted {candidate.now - at:.0f} s ago"
 
 
-def disabled(candidate: EligibilityInput) -> Word:
-    """Keeps a node in no group, and one that a setting of its group, its annotation or a setting for unready nodes keeps."""
-    node = candidate.node
-    if candidate.group is None:
-        return UnremovableReason.NOT_AUTOSCALED, "a control plane's node, in no node group" if runs_control_plane(node) else ""
-    if candidate.rules is not None and not candidate.rules.enabled:
-        return UnremovableReason.DISABLED_FOR_GROUP, str(candidate.group)
-    if node.keep:
-        return UnremovableReason.DISABLED_ANNOTATION, node.keep
-    return None if candidate.policy.unready_enabled or node.ready else (UnremovableReason.UNREADY_DISABLED, "")
+# Four rules, of which `explain` names each that holds; a plan stops at the first.
+
+
+def not_autoscaled(candidate: EligibilityInput) -> Word:
+    if candidate.group is not None:
+        return None
+    where = "a control plane's node, in no node group" if runs_control_plane(candidate.node) else ""
+    return UnremovableReason.NOT_AUTOSCALED, where
+
+
+def disabled_for_group(candidate: EligibilityInput) -> Word:
+    off = candidate.rules is not None and not candidate.rules.enabled
+    return (UnremovableReason.DISABLED_FOR_GROUP, str(candidate.group)) if off else None
+
+
+def disabled_by_annotation(candidate: EligibilityInput) -> Word:
+    return (UnremovableReason.DISABLED_ANNOTATION, candidate.node.keep) if candidate.node.keep else None
+
+
+def unready_disabled(candidate: EligibilityInput) -> Word:
+    return None if candidate.policy.unready_enabled or candidate.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
 
 
 def not_underutilized(candidate: EligibilityInput) -> Word:
@@ -120,7 +131,10 @@ def backing_off(node: NodeName, state: ScaleDownState, policy: ScaleDownPolicy, 
 
 RULES: Final[tuple[Callable[[EligibilityInput], Word], ...]] = (
     being_deleted,
-    disabled,
+    not_autoscaled,
+    disabled_for_group,
+    disabled_by_annotation,
+    unready_disabled,
     not_underutilized,
     drain_failed,
     recently_unremovable,
