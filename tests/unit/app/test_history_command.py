@@ -1,11 +1,11 @@
 """`slackwater history` against a listener: the table, JSON, and what is wrong with the arguments; and the endpoint itself."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.status import SettingsView

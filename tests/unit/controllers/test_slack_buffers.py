@@ -52,7 +52,7 @@ def test_chunks_are_what_the_spec_comes_to(buffer: CapacityBuffer, want: int) ->
     one = found(buffer)
     assert one.status.replicas == want
     assert (0 if one.pod_headroom is None else one.pod_headroom.count) == want
-    reported = {condition.type: (condition.status, condition.reason) for condition in one.status.conditions}
+    reported = {condition.type: (condition.status, condition.reason) for condition in one.status.conditions or ()}
     assert reported[READY] == ("True", "AttributesSetSuccessfully")
     assert reported[PROVISIONING] == (("True", "FakePodsInjected") if want else ("False", "BufferIsEmpty"))
 
@@ -71,7 +71,7 @@ BAD = {
 @pytest.mark.parametrize(("buffer", "want"), BAD.values(), ids=BAD)
 def test_a_buffer_that_cannot_be_provided_for_says_why(buffer: CapacityBuffer, want: str) -> None:
     one = found(buffer)
-    ready, provisioning = one.status.conditions
+    ready, provisioning = one.status.conditions or ()
     assert one.pod_headroom is None
     assert (ready.type, ready.status, ready.reason) == (READY, "False", "error")  # Cluster Autoscaler's word for all of them
     assert ready.message.startswith(f"Buffer not ready for provisioning: {want}")

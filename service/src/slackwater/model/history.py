@@ -3,13 +3,12 @@
 Only decisions that somebody may ask about later become entries: who evicted, preempted, moved or refused a pod, and why.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from slackwater.model.json_answer import JsonAnswer
 
@@ -44,18 +43,13 @@ _LONGEST_WHY: Final = 500
 SHORTENED: Final = " ..."
 #: Characters of a UID that are kept: enough to tell pods of one name apart.
 _UID_CHARACTERS: Final = 8
-#: The latest time that can be read, in Unix milliseconds: the year 2248.
-_LATEST_MS: Final = 2**43
-#: The number of texts that follow the action in a persisted entry.
-_TEXTS: Final = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryEntry:
+class HistoryEntry(Struct, frozen=True, array_like=True):
     """One thing that happened to a pod or a node. `pod` and `other` are `namespace/name`; "" for none.
 
     `at_ms` is Unix milliseconds. `node` is where the pod was, is, or was tried; `target` the node of a migration. `other` is
-    the preemptor of a victim, or the target pod of a migration.
+    the preemptor of a victim, or the target pod of a migration. The entry is persisted as an array of these fields.
     """
 
     at_ms: int
@@ -70,6 +64,10 @@ class HistoryEntry:
     @property
     def ring(self) -> Ring:
         return "waits" if self.action in _WAITS else "acts"
+
+
+#: The fields of a persisted entry, all of them. Its time is before the year 2248.
+PersistedEntry = tuple[Annotated[int, Meta(ge=0, lt=2**43)], HistoryAction, str, str, str, str, str, str]
 
 
 def short_uid(uid: str) -> str:
@@ -173,25 +171,3 @@ class PastOfObject(JsonAnswer, frozen=True, kw_only=True):
         ),
     ]
     notes: Annotated[tuple[str, ...], Meta(description="What is missing now, and why.")]
-
-
-def row_of(entry: HistoryEntry) -> tuple[int | str, ...]:
-    """Converts the entry to the tuple that is persisted: time, action, pod, UID, node, target, other, why."""
-    texts = (entry.pod, entry.uid, entry.node, entry.target, entry.other, entry.why)
-    return (entry.at_ms, str(entry.action), *texts)
-
-
-def entry_of(row: Sequence[int | str]) -> HistoryEntry:
-    """Converts a persisted tuple back to its entry (the reverse of `row_of`). Raises ValueError."""
-    at, action, *texts = row
-    if (
-        not isinstance(at, int)
-        or not 0 <= at < _LATEST_MS
-        or len(texts) != _TEXTS
-        or not all(isinstance(text, str) for text in texts)
-    ):
-        raise ValueError(f"got {row!r:.200}, want a time and {_TEXTS + 1} texts")
-    pod, uid, node, target, other, why = map(str, texts)
-    return HistoryEntry(
-        at_ms=at, action=HistoryAction(str(action)), pod=pod, uid=uid, node=node, target=target, other=other, why=why
-    )

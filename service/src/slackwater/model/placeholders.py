@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Labels, Pod
@@ -39,26 +41,30 @@ class Workload:
     selector: Selector = None
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition of an object's status."""
+class Condition(Struct, frozen=True, rename="camel"):
+    """A condition of an object's status, as the API has it."""
 
-    type: str
-    status: str
-    reason: str
-    message: str
-    changed_at: str = ""
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferStatus:
-    """The status of a CapacityBuffer. A field that the status does not have is None."""
+class NameRef(Struct, frozen=True):
+    """A reference to an object of the same namespace, as the API has it."""
 
-    template: str | None = None
-    template_generation: int | None = None
+    name: str = ""
+
+
+class BufferStatus(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The status of a CapacityBuffer, as the API has it. A field that the status does not have is None."""
+
+    pod_template_ref: NameRef | None = None
+    pod_template_generation: int | None = None
     replicas: int | None = None
-    strategy: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    provisioning_strategy: str | None = None
+    conditions: tuple[Condition, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.headroom_requests import decode_buffer, headroom_requests, stamped
 from slackwater.model.auxiliary import AuxiliarySeen, ControllerScale
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.placeholders import BufferStatus, Condition, ResourceQuota, Workload
+from slackwater.model.placeholders import BufferStatus, Condition, NameRef, ResourceQuota, Workload
 from slackwater.model.pod_constraints import KindInterner
 from tests.support.builders import amounts
 
@@ -98,7 +98,7 @@ def test_a_buffer_with_all_its_fields() -> None:
     assert (found.template, found.scalable) == (None, Owner("apps", "Deployment", "web"))
     assert (found.replicas, found.percentage) == (2, 20)
     assert found.limits == (("cpu", 1500), ("memory", 2 << 30), ("nvidia.com/gpu", 3))
-    assert (found.status.template, found.status.replicas) == ("t", 2)
+    assert (found.status.pod_template_ref, found.status.replicas) == (NameRef("t"), 2)
     assert found.status.conditions == (Condition("Provisioning", "True", "FakePodsInjected", "m", "2026-01-01T00:00:00Z"),)
 
 
@@ -148,12 +148,13 @@ def test_a_conditions_time_is_when_its_status_changed() -> None:
     before = BufferStatus(replicas=1, conditions=(old, other))
     same = Condition("Provisioning", "True", "FakePodsInjected", "room is kept for 2 pods")
     found = stamped(before, BufferStatus(replicas=2, conditions=(same,)), "T1")
-    assert [(each.type, each.message, each.changed_at) for each in found.conditions] == [
+    assert [(each.type, each.message, each.last_transition_time) for each in found.conditions or ()] == [
         ("Provisioning", "room is kept for 2 pods", "T0"),
         ("LimitedByQuotas", "", "T0"),
     ]
     changed = Condition("Provisioning", "False", "BufferIsEmpty", "")
-    assert stamped(before, BufferStatus(conditions=(changed,)), "T1").conditions[0].changed_at == "T1"
+    (first, _) = stamped(before, BufferStatus(conditions=(changed,)), "T1").conditions or ()
+    assert first.last_transition_time == "T1"
     assert stamped(before, BufferStatus(replicas=1, conditions=(Condition(*old_words(old)),)), "T1") == before
 
 

@@ -1,10 +1,10 @@
 """The history's ConfigMaps: what is written is read again, and nothing that somebody puts there stops the service."""
 
 import json
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.config_maps import packed
@@ -12,7 +12,7 @@ from slackwater.adapters.kube.errors import StatusError
 from slackwater.adapters.kube.history import ConfigMapHistory, config_map_names
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History, chunk_of
-from slackwater.model.history import HistoryAction, HistoryEntry, row_of
+from slackwater.model.history import HistoryAction, HistoryEntry
 from tests.support.fakeapi import FakeApi, Reply, status
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +61,8 @@ async def test_what_is_written_is_read_again(api: FakeApi, store: ConfigMapHisto
         packed({"format": 1, "ring": "acts", "number": 1, "entries": [["now", "evicted"]]}),
         packed({"format": 1, "ring": "acts", "number": 1, "entries": [[1, "flown away", *[""] * 6]]}),
         packed({"format": 1, "ring": "acts", "number": 1, "entries": [7]}),
+        packed({"format": 1, "ring": "acts", "number": 1, "entries": [[1, "evicted", *[""] * 5]]}),
+        packed({"format": 1, "ring": "acts", "number": 1, "entries": [[1, "evicted", *[""] * 7]]}),
         packed({"format": 1, "ring": "acts", "number": 1, "entries": [[2**60, "evicted", *[""] * 6]]}),
         packed({"format": 1, "ring": "acts", "number": 1 + 2**60, "entries": []}),
         packed({"format": 1, "ring": "acts", "number": -7, "entries": []}),
@@ -90,4 +92,4 @@ def test_the_fullest_chunk_of_texts_that_cannot_be_compressed_fits_into_a_config
         history.add(replace(ENTRY, at_ms=number, pod=f"shop/{rng.getrandbits(200):x}", why=why))
     chunks = history.unwritten()
     assert len(chunks) > 1
-    assert max(len(packed([row_of(entry) for entry in chunk.entries])) for chunk in chunks) < MOST_BYTES / 2
+    assert max(len(packed(chunk.entries)) for chunk in chunks) < MOST_BYTES / 2

@@ -1,7 +1,5 @@
 """Which entries follow from a pod as it is, from a call that was accepted, and from what the autoscaler decides."""
 
-from dataclasses import replace
-
 import pytest
 from msgspec import structs
 
@@ -81,7 +79,7 @@ def test_the_next_pod_of_that_name_is_distinguished_from_the_evicted_one() -> No
     found = of_pod(a_pod("a", on="n2"), evicted)
     assert found is not None
     assert (found.action, found.node, found.uid) == (HistoryAction.BOUND, "n2", short_uid("uid-a"))
-    gone = replace(evicted, uid=short_uid("uid-a"))
+    gone = structs.replace(evicted, uid=short_uid("uid-a"))
     assert of_pod(a_pod("a", on="n1"), gone) is None, "the evicted pod itself still has its node"
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
 from slackwater.controllers.history.state import Chunk, History, chunk_of
-from slackwater.model.history import HistoryAction, HistoryEntry, entry_of, row_of
+from slackwater.model.history import HistoryAction, HistoryEntry, PersistedEntry
 
 SMALL = HistoryPolicy(chunk_bytes=1000)
 
@@ -109,4 +111,4 @@ def test_an_entry_is_read_as_it_was_persisted() -> None:
     entry = HistoryEntry(
         at_ms=5, action=HistoryAction.MIGRATED, pod="a/b", uid="u", node="n", target="t", other="a/c", why='"é'
     )
-    assert entry_of(row_of(entry)) == entry
+    assert HistoryEntry(*msgspec.json.decode(msgspec.json.encode(entry), type=PersistedEntry)) == entry

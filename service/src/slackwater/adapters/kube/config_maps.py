@@ -9,7 +9,7 @@
 import base64
 import zlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -25,6 +25,8 @@ from slackwater.model.events import PausesSeen
 from slackwater.model.pauses import ACTIVITIES, ALL, pauses_of, unknown_keys
 from slackwater.model.selectors import whole_number
 from slackwater_protocol.names import PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
+
+T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -49,15 +51,15 @@ def packed(value: object) -> str:
     return base64.b64encode(zlib.compress(msgspec.json.encode(value), 9)).decode("ascii")
 
 
-def unpacked(text: str, *, most_bytes: int = _MOST_BYTES) -> dict[str, Any]:
-    """Unpacks what `packed` has made: a JSON object. Raises BadPacked, also if it has more than `most_bytes` unpacked."""
+def unpacked(text: str, of: type[T], *, most_bytes: int = _MOST_BYTES) -> T:
+    """Unpacks what `packed` has made of a value of this type. Raises BadPacked, also for more than `most_bytes` unpacked."""
     try:
         unpacker = zlib.decompressobj()
         raw = unpacker.decompress(base64.b64decode(text, validate=True), most_bytes)
         if unpacker.unconsumed_tail:
             raise BadPacked(f"more than {most_bytes} bytes unpacked")
-        return msgspec.json.decode(raw, type=dict[str, Any])
-    except (ValueError, zlib.error, msgspec.DecodeError) as error:
+        return msgspec.json.decode(raw, type=of)
+    except (*UNREADABLE, zlib.error) as error:
         raise BadPacked(str(error)) from error
 
 
@@ -153,7 +155,7 @@ class ArrivalsStore:
         """The stored observations; None if there are none yet. Raises KubeError and BadArrivals."""
         try:
             text = (await read_config_map(self._client, self._path) or {}).get(_KEY)
-            return None if text is None else unpacked(text)
+            return None if text is None else unpacked(text, dict[str, Any])
         except (msgspec.DecodeError, BadPacked) as error:
             raise BadArrivals(f"ConfigMap {ARRIVALS_CONFIG_MAP}: {error}") from error
 

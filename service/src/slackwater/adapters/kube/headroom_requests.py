@@ -9,24 +9,24 @@ How placeholders are made of the requests, and what the status should be, is dec
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
-from msgspec import field
+from msgspec import field, structs
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ask
-from slackwater.adapters.api_objects import Int32, Int64, ObjectDecoder, Wire
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
 from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload, generation_of
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
-from slackwater.adapters.kube.structs import ConditionWire, Quantity
+from slackwater.adapters.kube.structs import Quantity
 from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, ResourceQuota, Workload
+from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, NameRef, ResourceQuota, Workload
 from slackwater.model.pod_constraints import KindInterner
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP
 from slackwater_protocol.units import parse_nanos
@@ -34,10 +34,6 @@ from slackwater_protocol.units import parse_nanos
 BUFFERS_PATH: Final = f"/apis/{CAPACITY_BUFFER_GROUP}/v1beta1/capacitybuffers"
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
-
-
-class _NameRef(Wire):
-    name: str = ""
 
 
 class _ScalableRef(Wire):
@@ -48,28 +44,16 @@ class _ScalableRef(Wire):
 
 class _BufferSpec(Wire):
     provisioning_strategy: str | None = None
-    pod_template_ref: _NameRef | None = None
+    pod_template_ref: NameRef | None = None
     scalable_ref: _ScalableRef | None = None
     replicas: Int32 | None = None
     percentage: Int32 | None = None
     limits: dict[str, Quantity] | None = None
 
 
-class _DatedConditionWire(ConditionWire):
-    last_transition_time: str = ""
-
-
-class _BufferStatus(Wire):
-    pod_template_ref: _NameRef | None = None
-    pod_template_generation: Int64 | None = None
-    replicas: Int32 | None = None
-    provisioning_strategy: str | None = None
-    conditions: list[_DatedConditionWire] | None = None
-
-
 class _BufferWire(Wire):
     spec: _BufferSpec = field(default_factory=_BufferSpec)
-    status: _BufferStatus = field(default_factory=_BufferStatus)
+    status: BufferStatus = BufferStatus()
 
 
 class _QuotaSpec(Wire):
@@ -142,7 +126,7 @@ def _quota_resource(key: str) -> str | None:
 def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
     """Decodes the JSON of a CapacityBuffer. Raises ValueError."""
     wire, meta = _BUFFER.decode(raw), read_meta(raw)
-    spec, status, scalable = wire.spec, wire.status, wire.spec.scalable_ref
+    spec, scalable = wire.spec, wire.spec.scalable_ref
     limits = None if spec.limits is None else tuple(sorted((name, _limit(name, text)) for name, text in spec.limits.items()))
     return CapacityBuffer(
         key=PodKey(meta.namespace, meta.name),
@@ -155,16 +139,7 @@ def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
         replicas=spec.replicas,
         percentage=spec.percentage,
         limits=limits,
-        status=BufferStatus(
-            template=None if status.pod_template_ref is None else status.pod_template_ref.name,
-            template_generation=status.pod_template_generation,
-            replicas=status.replicas,
-            strategy=status.provisioning_strategy,
-            conditions=tuple(
-                Condition(each.type, each.status, each.reason, each.message, each.last_transition_time)
-                for each in status.conditions or ()
-            ),
-        ),
+        status=wire.status,
     )
 
 
@@ -207,7 +182,7 @@ class BufferStatusWriter:
         return written
 
     async def _patch(self, buffer: CapacityBuffer, status: BufferStatus) -> bool:
-        patch = {"metadata": {"uid": buffer.uid}, "status": _wire(status)}
+        patch = {"metadata": {"uid": buffer.uid}, "status": status}  # null removes a field
         path = f"{object_path(BUFFERS_PATH, buffer.key)}/status"
         try:
             answer = await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=self._timeout)
@@ -222,35 +197,17 @@ class BufferStatusWriter:
 
 def stamped(before: BufferStatus, wanted: BufferStatus, now: str) -> BufferStatus:
     """The wanted status with transition times, and with the conditions of other types that `before` has."""
-    known = {condition.type: condition for condition in before.conditions}
-    ours = [_timed(condition, known.get(condition.type), now) for condition in wanted.conditions]
+    present = before.conditions or ()
+    known = {condition.type: condition for condition in present}
+    ours = [_timed(condition, known.get(condition.type), now) for condition in wanted.conditions or ()]
     types = {condition.type for condition in ours}
-    others = [condition for condition in before.conditions if condition.type not in types]
-    order = {condition.type: at for at, condition in enumerate(before.conditions)}
+    others = [condition for condition in present if condition.type not in types]
+    order = {condition.type: at for at, condition in enumerate(present)}
     conditions = sorted([*others, *ours], key=lambda condition: order.get(condition.type, len(order)))
-    return replace(wanted, conditions=tuple(conditions))
+    return structs.replace(wanted, conditions=tuple(conditions))
 
 
 def _timed(condition: Condition, known: Condition | None, now: str) -> Condition:
     same = known is not None and known.status == condition.status
-    return replace(condition, changed_at=known.changed_at if known is not None and same else now)
-
-
-def _wire(status: BufferStatus) -> dict[str, Any]:
-    """The status as a merge patch: null removes a field."""
-    return {
-        "podTemplateRef": None if status.template is None else {"name": status.template},
-        "podTemplateGeneration": status.template_generation,
-        "replicas": status.replicas,
-        "provisioningStrategy": status.strategy,
-        "conditions": [
-            {
-                "type": each.type,
-                "status": each.status,
-                "reason": each.reason,
-                "message": each.message,
-                "lastTransitionTime": each.changed_at,
-            }
-            for each in status.conditions
-        ],
-    }
+    since = known.last_transition_time if known is not None and same else now
+    return structs.replace(condition, last_transition_time=since)

@@ -4,19 +4,19 @@ Only the leader writes: the client is a `LedApi`. Anybody with the right to read
 no service runs.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Annotated, Final, Literal
 
 import anyio.to_thread
 import msgspec
 import structlog
 
 from slackwater.adapters.api_calls import ApiPort
-from slackwater.adapters.kube.config_maps import BadPacked, ConfigMapWriter, packed, read_config_map, unpacked
+from slackwater.adapters.kube.config_maps import ConfigMapWriter, packed, read_config_map, unpacked
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.controllers.history.policy import SLOTS
 from slackwater.controllers.history.state import Chunk, chunk_of
-from slackwater.model.history import Ring, entry_of, row_of
+from slackwater.model.history import HistoryEntry, PersistedEntry, Ring
 from slackwater_protocol.names import HISTORY_CONFIG_MAPS
 
 _log = structlog.get_logger(__name__)
@@ -26,8 +26,14 @@ FORMAT: Final = 1
 _KEY: Final = "history"
 #: Limit of an unpacked chunk. Ours have at most `HistoryPolicy.chunk_bytes`.
 _MOST_BYTES: Final = 1 << 20
-_MOST_NUMBER: Final = 1 << 53
 _Slot = tuple[Ring, int]
+
+
+class _StoredChunk(msgspec.Struct):
+    format: Literal[1]
+    ring: Ring
+    number: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
+    entries: list[PersistedEntry]
 
 
 def config_map_name(ring: Ring, slot: int) -> str:
@@ -75,27 +81,22 @@ class ConfigMapHistory:
         path = f"{self._path}/{config_map_name(*slot)}"
         try:
             text = (await read_config_map(self._client, path) or {}).get(_KEY)
-            return None if text is None else _chunk(slot, unpacked(text, most_bytes=_MOST_BYTES))
-        except (BadPacked, msgspec.DecodeError, KeyError, TypeError, ValueError) as error:
+            return None if text is None else _chunk(slot, unpacked(text, _StoredChunk, most_bytes=_MOST_BYTES))
+        except ValueError as error:
             _log.error("part of the history cannot be read; it is left out", config_map=path, detail=str(error)[:300])
             return None
 
     async def write(self, chunk: Chunk) -> int | None:
         """Replaces the text of the chunk's ConfigMap; returns its length in bytes, None after a failure (logged once)."""
-        entries = [row_of(entry) for entry in chunk.entries]
-        value = {"format": FORMAT, "ring": chunk.ring, "number": chunk.number, "entries": entries}
+        value = {"format": FORMAT, "ring": chunk.ring, "number": chunk.number, "entries": chunk.entries}
         text = await anyio.to_thread.run_sync(packed, value)  # some ms of compression
         written = await self._writers[chunk.ring, chunk.slot].write({_KEY: text}, {})
         return len(text) if written else None
 
 
-def _chunk(slot: _Slot, stored: Mapping[str, Any]) -> Chunk:
-    """Decodes the chunk that is stored in the slot. Raises KeyError, TypeError and ValueError."""
+def _chunk(slot: _Slot, stored: _StoredChunk) -> Chunk:
+    """The chunk that is stored in the slot. Raises ValueError for one of another slot."""
     ring, at = slot
-    number = stored["number"]
-    numbered = isinstance(number, int) and 0 <= number < _MOST_NUMBER and number % SLOTS[ring] == at
-    if stored["format"] != FORMAT or stored["ring"] != ring or not numbered:
-        raise ValueError(
-            f"got format {stored['format']}, ring {stored['ring']!r}, number {number}, want one of slot {ring}-{at}"
-        )
-    return chunk_of(ring, number, [entry_of(row) for row in stored["entries"]])
+    if stored.ring != ring or stored.number % SLOTS[ring] != at:
+        raise ValueError(f"got ring {stored.ring}, number {stored.number}, want one of slot {ring}-{at}")
+    return chunk_of(ring, stored.number, [HistoryEntry(*entry) for entry in stored.entries])

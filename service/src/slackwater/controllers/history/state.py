@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
-from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine, PastOfObject, Ring, row_of, time_text
+from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine, PastOfObject, Ring, time_text
 
 _REMOVAL: Final = frozenset({HistoryAction.DRAIN_BEGAN, HistoryAction.DRAIN_ENDED})
 _encode: Final = msgspec.json.Encoder().encode
@@ -152,7 +152,7 @@ def chunk_of(ring: Ring, number: int, entries: Iterable[HistoryEntry]) -> Chunk:
 
 def _size(entry: HistoryEntry) -> int:
     """Bytes of the entry as JSON, as it is persisted, with the comma after it."""
-    return len(_encode(row_of(entry))) + 1
+    return len(_encode(entry)) + 1
 
 
 def _names(entry: HistoryEntry) -> set[str]:

@@ -12,12 +12,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from slackwater.controllers.slack.headroom_limits import HeadroomCut, requests_of, within_quotas
 from slackwater.controllers.slack.planning_input import PodHeadroom
 from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
-from slackwater.model.placeholders import ACTIVE_CAPACITY, BufferStatus, CapacityBuffer, Condition, HeadroomRequests, Workload
+from slackwater.model.placeholders import (
+    ACTIVE_CAPACITY,
+    BufferStatus,
+    CapacityBuffer,
+    Condition,
+    HeadroomRequests,
+    NameRef,
+    Workload,
+)
 from slackwater.model.pod_constraints import Kind
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from slackwater_protocol.names import SLACK
@@ -133,7 +143,7 @@ def _resolve(
             Condition(PROVISIONING, "False", "NotReadyForProvisioning", "CapacityBuffer is not ready for provisioning"),
         )
         return ResolvedBuffer(
-            buffer=buffer, pod_headroom=None, status=BufferStatus(strategy=ACTIVE_CAPACITY, conditions=conditions)
+            buffer=buffer, pod_headroom=None, status=BufferStatus(provisioning_strategy=ACTIVE_CAPACITY, conditions=conditions)
         )
     ready = Condition(READY, "True", "AttributesSetSuccessfully", "ready")
     provisioning = (
@@ -142,10 +152,10 @@ def _resolve(
         else Condition(PROVISIONING, "False", "BufferIsEmpty", "CapacityBuffer has zero replicas")
     )
     status = BufferStatus(
-        template=buffer.template,
-        template_generation=workload.generation if buffer.template is not None else None,
+        pod_template_ref=None if buffer.template is None else NameRef(buffer.template),
+        pod_template_generation=workload.generation if buffer.template is not None else None,
         replicas=chunks,
-        strategy=ACTIVE_CAPACITY,
+        provisioning_strategy=ACTIVE_CAPACITY,
         conditions=(ready, provisioning),
     )
     pod_headroom = PodHeadroom(source=source_of(buffer), kind=pod.kind, labels=pod.labels, count=chunks) if chunks else None
@@ -158,7 +168,7 @@ def with_quota(found: ResolvedBuffer, kept: int) -> ResolvedBuffer:
         return found
     why = f"ResourceQuotas leave room for {kept} of {found.pod_headroom.count} pods"
     limited = Condition(LIMITED_BY_QUOTAS, "True", "QuotasExceeded", why)
-    status = replace(found.status, replicas=kept, conditions=(*found.status.conditions, limited))
+    status = structs.replace(found.status, replicas=kept, conditions=(*(found.status.conditions or ()), limited))
     return replace(found, status=status, pod_headroom=replace(found.pod_headroom, count=kept) if kept else None)
 
 
