@@ -2,14 +2,14 @@
 
 - `AuxiliarySeen`, `AuxiliaryGone`: the events.
 - `AuxiliaryObjects`: what planners get.
-- `ControllerScale`, `DaemonSet`, `NamespaceLabels`: objects with the fields that planners read.
+- `AuxiliaryObject`: the objects with the fields that planners read.
 
 Nodes and pods are not auxiliary: the state machine keeps them.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from slackwater.model.devices import ClaimSpec, DeviceClass, DeviceObjects, DeviceTaintRule, ResourceClaim, ResourceSlice
 from slackwater.model.eviction_facts import Owner
@@ -40,13 +40,6 @@ class ControllerScale:
 
     replicas: int
     selector: Selector = None
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceSelector:
-    """A Service, reduced to the labels of the pods that it selects; empty if it selects none."""
-
-    labels: Mapping[str, str]
 
 
 AuxiliaryKind = Literal[
@@ -108,26 +101,10 @@ class AuxiliaryKey(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceLabels:
-    """A namespace, reduced to its labels: selectors read nothing else."""
-
-    labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class DaemonSet:
-    """A DaemonSet, represented by an example of its pods.
-
-    `pod` has no node. Its tolerations include those that the DaemonSet controller adds.
-    """
-
-    pod: Pod
-
-
+#: An auxiliary object with the fields that planners read. A namespace is its labels, a Service the labels of the pods that it
+#: selects (empty: none), and a DaemonSet a pod that it would create, without a node.
 AuxiliaryObject = (
-    NamespaceLabels
-    | ServiceSelector
+    Mapping[str, str]
     | Claim
     | Volume
     | StorageClass
@@ -140,7 +117,7 @@ AuxiliaryObject = (
     | DeviceClass
     | ResourceClaim
     | ClaimSpec
-    | DaemonSet
+    | Pod
     | ControllerScale
     | Workload
     | CapacityBuffer
@@ -180,3 +157,42 @@ class AuxiliaryObjects:
     headroom_requests: HeadroomRequests | None = None
     replicas: Targets | None = None
     spread_sources: SpreadSources | None = None
+
+
+#: The known auxiliary objects. Types that are not watched are missing.
+KnownAuxiliary = Mapping[AuxiliaryKind, Mapping[AuxiliaryKey, Any]]
+
+
+def by_name(known: KnownAuxiliary, kind: AuxiliaryKind) -> dict[str, Any] | None:
+    """The objects of a type without namespaces; None if the type is missing."""
+    objects = known.get(kind)
+    return None if objects is None else {key.name: value for key, value in objects.items()}
+
+
+def storage_of(known: KnownAuxiliary) -> Storage:
+    """The storage objects; None for each missing type."""
+    attachments: dict[str, tuple[Attachment, ...]] = {}
+    for attachment in known.get("volumeattachments", {}).values():
+        attachments[attachment.node] = (*attachments.get(attachment.node, ()), attachment)
+    capacities = known.get("csistoragecapacities")
+    claims = known.get("persistentvolumeclaims")
+    return Storage(
+        claims=None if claims is None else {(key.namespace, key.name): claim for key, claim in claims.items()},
+        volumes=by_name(known, "persistentvolumes"),
+        classes=by_name(known, "storageclasses"),
+        csi_nodes=by_name(known, "csinodes"),
+        drivers=by_name(known, "csidrivers"),
+        capacities=None if capacities is None else tuple(capacities.values()),
+        attachments=attachments if "volumeattachments" in known else None,
+    )
+
+
+def devices_of(known: KnownAuxiliary) -> DeviceObjects:
+    """The objects about devices; a missing type has none."""
+    return DeviceObjects(
+        slices=by_name(known, "resourceslices") or {},
+        taint_rules=by_name(known, "devicetaintrules") or {},
+        classes=by_name(known, "deviceclasses") or {},
+        claims={(key.namespace, key.name): claim for key, claim in known.get("resourceclaims", {}).items()},
+        templates={(key.namespace, key.name): spec for key, spec in known.get("resourceclaimtemplates", {}).items()},
+    )

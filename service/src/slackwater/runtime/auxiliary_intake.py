@@ -23,17 +23,15 @@ from slackwater.model.auxiliary import (
     AuxiliarySeen,
     ControllerKey,
     ControllerScale,
-    DaemonSet,
-    NamespaceLabels,
-    ServiceSelector,
+    by_name,
+    devices_of,
+    storage_of,
 )
-from slackwater.model.devices import ClaimSpec, DeviceObjects, ResourceClaim
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, Workload
 from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.model.selectors import Selector
-from slackwater.model.storage import Attachment, Storage
 from slackwater.ports.protocols import EventSource
 
 _log = structlog.get_logger(__name__)
@@ -126,11 +124,12 @@ class AuxiliaryIntake:
     def changes(self) -> AuxiliaryObjects:
         """The parts that changed since the last call, as copies; the others are None."""
         changed, self._changed = self._changed, set()
-        namespaces: dict[AuxiliaryKey, NamespaceLabels] = self._objects.get("namespaces", {})
         return AuxiliaryObjects(
-            namespaces={key.name: found.labels for key, found in namespaces.items()} if "namespaces" in changed else None,
-            storage=self._storage() if changed - {"namespaces", "services", *_CONTROLLERS} - ASKING - DEVICE_KINDS else None,
-            devices=self._devices() if changed & DEVICE_KINDS else None,
+            namespaces=by_name(self._objects, "namespaces") if "namespaces" in changed else None,
+            storage=storage_of(self._objects)
+            if changed - {"namespaces", "services", *_CONTROLLERS} - ASKING - DEVICE_KINDS
+            else None,
+            devices=devices_of(self._objects) if changed & DEVICE_KINDS else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
             headroom_requests=self._headroom_requests() if changed & ASKING else None,
@@ -140,9 +139,9 @@ class AuxiliaryIntake:
     def _spread_sources(self) -> SpreadSources:
         self._spread_changed = False
         services: dict[str, tuple[Mapping[str, str], ...]] = {}
-        found: dict[AuxiliaryKey, ServiceSelector] = self._objects["services"]
+        found: dict[AuxiliaryKey, Mapping[str, str]] = self._objects["services"]
         for key in sorted(found):
-            services[key.namespace] = (*services.get(key.namespace, ()), found[key].labels)
+            services[key.namespace] = (*services.get(key.namespace, ()), found[key])
         return SpreadSources(services=services, controllers=dict(self._selectors))
 
     def _headroom_requests(self) -> HeadroomRequests:
@@ -167,37 +166,5 @@ class AuxiliaryIntake:
         return found if isinstance(found, Workload) else None
 
     def _daemons(self) -> tuple[Pod, ...]:
-        sets: dict[AuxiliaryKey, DaemonSet] = self._objects["daemonsets"]
-        return tuple(sets[key].pod for key in sorted(sets))
-
-    def _storage(self) -> Storage:
-        """The storage objects; None for each kind that is not watched."""
-        attachments: dict[str, tuple[Attachment, ...]] = {}
-        for attachment in self._objects.get("volumeattachments", {}).values():
-            attachments[attachment.node] = (*attachments.get(attachment.node, ()), attachment)
-        capacities = self._objects.get("csistoragecapacities")
-        claims = self._objects.get("persistentvolumeclaims")
-        return Storage(
-            claims=None if claims is None else {(key.namespace, key.name): claim for key, claim in claims.items()},
-            volumes=self._by_name("persistentvolumes"),
-            classes=self._by_name("storageclasses"),
-            csi_nodes=self._by_name("csinodes"),
-            drivers=self._by_name("csidrivers"),
-            capacities=None if capacities is None else tuple(capacities.values()),
-            attachments=attachments if "volumeattachments" in self._objects else None,
-        )
-
-    def _devices(self) -> DeviceObjects:
-        claims: dict[AuxiliaryKey, ResourceClaim] = self._objects.get("resourceclaims", {})
-        templates: dict[AuxiliaryKey, ClaimSpec] = self._objects.get("resourceclaimtemplates", {})
-        return DeviceObjects(
-            slices=self._by_name("resourceslices") or {},
-            taint_rules=self._by_name("devicetaintrules") or {},
-            classes=self._by_name("deviceclasses") or {},
-            claims={(key.namespace, key.name): claim for key, claim in claims.items()},
-            templates={(key.namespace, key.name): spec for key, spec in templates.items()},
-        )
-
-    def _by_name(self, kind: AuxiliaryKind) -> dict[str, Any] | None:
-        objects = self._objects.get(kind)
-        return None if objects is None else {key.name: value for key, value in objects.items()}
+        pods: dict[AuxiliaryKey, Pod] = self._objects["daemonsets"]
+        return tuple(pods[key] for key in sorted(pods))

@@ -13,10 +13,10 @@ from slackwater.model.auxiliary import (
     AuxiliaryKind,
     AuxiliarySeen,
     ControllerScale,
-    DaemonSet,
 )
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import KindInterner, Toleration
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from tests.support.builders import amounts
@@ -48,8 +48,8 @@ def test_a_daemon_set_is_the_pod_that_it_would_make() -> None:
     }
     event = read("daemonsets", {"spec": {"template": template}}, namespace="kube-system").event
     assert isinstance(event, AuxiliarySeen)
-    assert isinstance(event.value, DaemonSet)
-    pod = event.value.pod
+    assert isinstance(event.value, Pod)
+    pod = event.value
     assert (pod.key, pod.node, pod.kind.requests) == (("kube-system", "x"), None, amounts("100m", "64Mi"))
     assert pod.eviction_facts.owner is not None
     assert pod.eviction_facts.owner.kind == "DaemonSet"

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec import field
+from msgspec import Raw, field
 
-from slackwater.adapters.api_objects import Int32, Int64, ObjectDecoder, Wire
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
 from slackwater.adapters.kube import devices
 from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
@@ -27,9 +27,6 @@ from slackwater.model.auxiliary import (
     AuxiliaryObject,
     AuxiliarySeen,
     ControllerScale,
-    DaemonSet,
-    NamespaceLabels,
-    ServiceSelector,
 )
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
@@ -39,9 +36,7 @@ from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.scheduler_profile import SPREADING
 from slackwater.model.selectors import Requirement, Selector
 
-
-class _Generation(Wire):
-    generation: Int64 = 0
+_NULL: Final = Raw(b"null")
 
 
 class _TemplateMeta(Wire):
@@ -54,27 +49,35 @@ class _Template(Wire):
     spec: dict[str, object] = field(default_factory=dict)
 
 
-class _WorkloadSpec(Wire):
-    template: _Template | None = None
+class _ControllerSpec(Wire):
+    """`replicas` is a field of ReplicaSet, ReplicationController and StatefulSet; the next three are fields of a Job. Selector
+    and template stay undecoded until somebody needs them."""
+
+    replicas: Int32 = 1
+    parallelism: Int32 = 1
+    completions: Int32 | None = None
+    suspend: bool = False
+    selector: Raw = _NULL
+    template: Raw = _NULL
 
 
-class _WorkloadWire(Wire):
+class _ControllerStatus(Wire):
+    succeeded: Int32 = 0
+
+
+class _ControllerWire(Wire):
     metadata: MetaWire = field(default_factory=MetaWire)
-    spec: _WorkloadSpec = field(default_factory=_WorkloadSpec)
-    template: _Template | None = None  #: where a PodTemplate has its template
+    spec: _ControllerSpec = field(default_factory=_ControllerSpec)
+    status: _ControllerStatus = field(default_factory=_ControllerStatus)
+    template: Raw = _NULL  #: where a PodTemplate has its template
+
+    def pod_template(self) -> _Template:
+        found = self.spec.template if self.template == _NULL else self.template
+        return _Template() if found == _NULL else _TEMPLATE.decode(found)
 
 
-class _GenerationWire(Wire):
-    metadata: _Generation = field(default_factory=_Generation)
-
-
-_WORKLOAD: Final = ObjectDecoder(_WorkloadWire)
-_GENERATION: Final = ObjectDecoder(_GenerationWire)
-
-
-def generation_of(raw: bytes | msgspec.Raw) -> int:
-    """The object's `metadata.generation`, 0 if it has none."""
-    return _GENERATION.decode(raw).metadata.generation
+_CONTROLLER: Final = ObjectDecoder(_ControllerWire)
+_TEMPLATE: Final = ObjectDecoder(_Template)
 
 
 def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgspec.Raw, *, replicas: int) -> Workload:
@@ -82,19 +85,17 @@ def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgs
 
     `ref` is the API group and kind, `replicas` the number of pods that the workload wants.
     """
-    wire = _WORKLOAD.decode(raw)
-    meta = wire.metadata
+    wire = _CONTROLLER.decode(raw)
+    meta, annotations = wire.metadata, wire.metadata.annotations
     group, kind = ref
-    template = wire.template or wire.spec.template or _Template()
-    annotations = meta.annotations
     owner = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind, "name": meta.name, "controller": True}
     return Workload(
         ref=Owner(group, kind, meta.name),
         namespace=meta.namespace,
         replicas=replicas,
-        pod=_pod(decoder, meta, template, uid=f"template/{meta.uid}", owner=owner),
+        pod=_pod(decoder, meta, wire.pod_template(), uid=f"template/{meta.uid}", owner=owner),
         slack="" if annotations is None or ref == ("", "PodTemplate") else (annotations.slack or "").strip(),
-        generation=generation_of(raw),
+        generation=meta.generation,
     )
 
 
@@ -135,30 +136,6 @@ _HOST_NETWORK_TOLERATION: Final = {
 _Read = Callable[[bytes | msgspec.Raw], AuxiliaryObject]
 
 
-class _WantingSpecWire(Wire):
-    """The fields that determine how many pods a controller wants.
-
-    `replicas` is a field of ReplicaSet, ReplicationController and StatefulSet; the others are fields of a Job.
-    """
-
-    replicas: Int32 = 1
-    parallelism: Int32 = 1
-    completions: Int32 | None = None
-    suspend: bool = False
-
-
-class _WantingStatusWire(Wire):
-    succeeded: Int32 = 0
-
-
-class _WantingWire(Wire):
-    spec: _WantingSpecWire = field(default_factory=_WantingSpecWire)
-    status: _WantingStatusWire = field(default_factory=_WantingStatusWire)
-
-
-_WANTING: Final = ObjectDecoder(_WantingWire)
-
-
 def auxiliary(
     kinds: KindInterner,
     on_broken: OnBroken,
@@ -189,7 +166,7 @@ def auxiliary(
         return read
 
     reads: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
-        ("namespaces", "/api/v1/namespaces", _namespace),
+        ("namespaces", "/api/v1/namespaces", decoding.decode_namespace),
         ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims", decoding.decode_claim),
         ("persistentvolumes", "/api/v1/persistentvolumes", decoding.decode_volume),
         ("storageclasses", f"{_STORAGE_GROUP}/storageclasses", decoding.decode_class),
@@ -197,14 +174,14 @@ def auxiliary(
         ("csidrivers", f"{_STORAGE_GROUP}/csidrivers", decoding.decode_driver),
         ("csistoragecapacities", f"{_STORAGE_GROUP}/csistoragecapacities", decoding.decode_capacity),
         ("volumeattachments", f"{_STORAGE_GROUP}/volumeattachments", decoding.decode_attachment),
-        ("daemonsets", "/apis/apps/v1/daemonsets", lambda raw: DaemonSet(decode_daemon_set(daemons, raw))),
+        ("daemonsets", "/apis/apps/v1/daemonsets", partial(decode_daemon_set, daemons)),
         ("replicasets", "/apis/apps/v1/replicasets", controller("apps", "ReplicaSet")),
         ("replicationcontrollers", "/api/v1/replicationcontrollers", controller("", "ReplicationController")),
         ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
         ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
     )
     if spreading:
-        reads += (("services", "/api/v1/services", lambda raw: ServiceSelector(decode_service(raw))),)
+        reads += (("services", "/api/v1/services", decode_service),)
     return (
         *(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads),
         *(
@@ -223,7 +200,7 @@ def _of_devices(kubernetes: KubernetesVersion) -> tuple[tuple[AuxiliaryKind, str
         (
             "resourceclaimtemplates",
             f"{_DEVICE_GROUP}/resourceclaimtemplates",
-            lambda raw: devices.decode_claim_template(raw, kubernetes)[1],
+            partial(devices.decode_claim_template, kubernetes=kubernetes),
         ),
     )
     if kubernetes.follows(Rule.DEVICE_TAINT_RULES):
@@ -250,18 +227,14 @@ def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnB
     )
 
 
-def _namespace(raw: bytes | msgspec.Raw) -> NamespaceLabels:
-    return NamespaceLabels(decoding.decode_namespace(raw)[1])
-
-
 def decode_replicas(raw: bytes | msgspec.Raw) -> ControllerScale:
     """Decodes the wanted replicas of a ReplicaSet, ReplicationController or StatefulSet. Raises ValueError."""
-    return ControllerScale(_WANTING.decode(raw).spec.replicas)
+    return ControllerScale(_CONTROLLER.decode(raw).spec.replicas)
 
 
 def decode_job(raw: bytes | msgspec.Raw) -> ControllerScale:
     """Decodes how many pods a Job wants now: its parallelism, but no more than remain to complete. Raises ValueError."""
-    wire = _WANTING.decode(raw)
+    wire = _CONTROLLER.decode(raw)
     if wire.spec.suspend:
         return ControllerScale(0)
     parallel, completions = wire.spec.parallelism, wire.spec.completions
@@ -270,8 +243,8 @@ def decode_job(raw: bytes | msgspec.Raw) -> ControllerScale:
 
 def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
     """Decodes the pod that the DaemonSet controller would create, without its node. Raises ValueError."""
-    wire = _WORKLOAD.decode(raw)
-    meta, template = wire.metadata, wire.spec.template or _Template()
+    wire = _CONTROLLER.decode(raw)
+    meta, template = wire.metadata, wire.pod_template()
     more = [*_DAEMON_TOLERATIONS, *([_HOST_NETWORK_TOLERATION] if template.spec.get("hostNetwork") else ())]
     known = template.spec.get("tolerations")
     template.spec["tolerations"] = [*(known if isinstance(known, list) else ()), *more]
@@ -279,33 +252,21 @@ def decode_daemon_set(decoder: PodDecoder, raw: bytes | msgspec.Raw) -> Pod:
     return _pod(decoder, meta, template, uid=f"daemon/{meta.uid}", owner=owner)
 
 
-class _LabelsSpec(Wire):
+class _ServiceSpec(Wire):
     selector: dict[str, str] | None = None
 
 
-class _SelectorSpec(Wire):
-    selector: SelectorWire | None = None
+class _ServiceWire(Wire):
+    spec: _ServiceSpec | None = None
 
 
-class _ByLabels(Wire):
-    """A Service or a ReplicationController."""
-
-    spec: _LabelsSpec | None = None
-
-
-class _BySelector(Wire):
-    """A ReplicaSet or a StatefulSet."""
-
-    spec: _SelectorSpec | None = None
-
-
-_BY_LABELS: Final = msgspec.json.Decoder(_ByLabels)
-_BY_SELECTOR: Final = msgspec.json.Decoder(_BySelector)
+_SERVICE: Final = msgspec.json.Decoder(_ServiceWire)
+_SELECTOR: Final = msgspec.json.Decoder(SelectorWire | None)
 
 
 def decode_service(raw: bytes | msgspec.Raw) -> Mapping[str, str]:
     """The labels of the pods that a Service selects; empty if it selects none. Raises ValueError."""
-    spec = _BY_LABELS.decode(raw).spec
+    spec = _SERVICE.decode(raw).spec
     return (spec.selector if spec is not None else None) or {}
 
 
@@ -313,5 +274,4 @@ def decode_selector(kind: str, raw: bytes | msgspec.Raw) -> Selector:
     """The selector of a controller of this kind; None if it has none. Raises ValueError."""
     if kind == "ReplicationController":
         return tuple(Requirement(key, "In", (value,)) for key, value in sorted(decode_service(raw).items()))
-    spec = _BY_SELECTOR.decode(raw).spec
-    return None if spec is None else selector_of(spec.selector)
+    return selector_of(_SELECTOR.decode(_CONTROLLER.decode(raw).spec.selector))

@@ -42,7 +42,6 @@ from slackwater.model.devices import (
     Allocation,
     Attribute,
     Capacity,
-    ClaimKey,
     ClaimSpec,
     CounterSet,
     Device,
@@ -253,12 +252,9 @@ def decode_resource_claim(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersio
     )
 
 
-def decode_claim_template(
-    raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION
-) -> tuple[ClaimKey, ClaimSpec]:
-    """Decodes a ResourceClaimTemplate. Returns its namespace and name, and the spec of the claims that are made from it."""
-    wire = _of_v1(_TEMPLATE.decode(raw))
-    return (wire.metadata.namespace, wire.metadata.name), _spec(wire.spec.spec, _gates(kubernetes))
+def decode_claim_template(raw: bytes | msgspec.Raw, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> ClaimSpec:
+    """Decodes a ResourceClaimTemplate: the spec of the claims that are made from it."""
+    return _spec(_of_v1(_TEMPLATE.decode(raw)).spec.spec, _gates(kubernetes))
 
 
 def _spec(wire: ClaimSpecWire, on: _Gates) -> ClaimSpec:

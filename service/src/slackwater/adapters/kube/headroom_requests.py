@@ -17,7 +17,7 @@ from msgspec import field, structs
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ask
 from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
-from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload, generation_of
+from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
@@ -131,7 +131,7 @@ def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
     return CapacityBuffer(
         key=PodKey(meta.namespace, meta.name),
         uid=meta.uid,
-        generation=generation_of(raw),
+        generation=meta.generation,
         created_at=meta.creation_timestamp or "",
         strategy=spec.provisioning_strategy or "",
         template=None if spec.pod_template_ref is None else spec.pod_template_ref.name,

@@ -289,10 +289,10 @@ def decode_attachment(raw: bytes | msgspec.Raw) -> Attachment:
     )
 
 
-def decode_namespace(raw: bytes | msgspec.Raw) -> tuple[str, Mapping[str, str]]:
-    """A namespace's name and labels. The API server labels each namespace with its name."""
+def decode_namespace(raw: bytes | msgspec.Raw) -> Mapping[str, str]:
+    """A namespace's labels. The API server labels each namespace with its name."""
     meta = _NAMESPACE.decode(raw).metadata
-    return meta.name, {**(meta.labels or {}), "kubernetes.io/metadata.name": meta.name}
+    return {**(meta.labels or {}), "kubernetes.io/metadata.name": meta.name}
 
 
 def _bytes(quantity: Quantity) -> int:

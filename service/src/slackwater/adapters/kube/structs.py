@@ -35,6 +35,7 @@ class AnnotationsWire(Struct, gc=False):
 class MetaWire(BaseMetaWire):
     """The metadata of an object, with the annotations that some decision reads."""
 
+    generation: Int64 = 0
     deletion_grace_period_seconds: Int64 | None = None
     annotations: AnnotationsWire | None = None
 

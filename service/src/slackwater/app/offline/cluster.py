@@ -14,9 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.kube import devices as devices_decoding
-from slackwater.adapters.kube import storage as decoding
-from slackwater.adapters.kube.auxiliary import decode_daemon_set, decode_selector, decode_service
+from slackwater.adapters.kube.auxiliary import auxiliary, decode_daemon_set, decode_selector, decode_service
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
 from slackwater.app.offline.known_groups import KnownGroup
@@ -36,6 +34,7 @@ from slackwater.app.offline.objects import (
 from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
 from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities
 from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
+from slackwater.model.auxiliary import AuxiliaryKey, AuxiliaryKind, AuxiliarySeen, by_name, devices_of, storage_of
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid
@@ -50,7 +49,7 @@ from slackwater.model.scheduler_profile import (
     SpreadSources,
     with_default_spread,
 )
-from slackwater.model.storage import Attachment, Storage
+from slackwater.model.storage import Storage
 from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 SERVICE: Final = "Service"
@@ -59,19 +58,24 @@ _PRIORITIES: Final = "ConfigMap"
 _SPREADING: Final = (SERVICE, *(kind for _, kind in sorted(SPREADING)))
 #: Kinds that only scale-up and scale-down use.
 _SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *(kind for kind in SCALED if kind not in _SPREADING))
-READ: Final = (
-    "Node",
-    "Pod",
-    "Namespace",
-    "PersistentVolumeClaim",
-    "PersistentVolume",
-    "StorageClass",
-    "CSINode",
-    "CSIDriver",
-    "CSIStorageCapacity",
-    "VolumeAttachment",
-    *DEVICE_KINDS,
-)
+#: The API resource of each kind of auxiliary objects.
+_AUXILIARY: Final = {
+    "Namespace": "namespaces",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "PersistentVolume": "persistentvolumes",
+    "StorageClass": "storageclasses",
+    "CSINode": "csinodes",
+    "CSIDriver": "csidrivers",
+    "CSIStorageCapacity": "csistoragecapacities",
+    "VolumeAttachment": "volumeattachments",
+    "ResourceSlice": "resourceslices",
+    "DeviceClass": "deviceclasses",
+    "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
+    TAINT_RULE: "devicetaintrules",
+}
+#: Kinds that are always read, and unknown without an object.
+READ: Final = ("Node", "Pod", *(kind for kind in _AUXILIARY if kind != TAINT_RULE))
 _TAINTS_BY_RULE: Final = "DynamicResources (taints by rule)"
 
 
@@ -125,13 +129,14 @@ def read_cluster(
     kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
     daemons = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
+    found = _auxiliary_objects(by_kind, kinds, kubernetes.version)
     cluster = Cluster(
         kubernetes=kubernetes,
         nodes=tuple(_each(by_kind["Node"], NodeDecoder().decode)),
         pods=tuple(pods),
-        namespaces=dict(_each(by_kind["Namespace"], decoding.decode_namespace)),
-        storage=_storage(by_kind),
-        devices=_devices(by_kind, kubernetes.version),
+        namespaces=by_name(found, "namespaces") or {},
+        storage=storage_of(found),
+        devices=devices_of(found),
         unknown=_unknown(by_kind, kubernetes.version),
         ignored=_ignored(by_kind, kubernetes.version),
         spread_sources=_spread_sources(by_kind),
@@ -212,47 +217,18 @@ def _scales(by_kind: Mapping[str, Sequence[FoundObject]]) -> Scales:
     return scales_of(found, (kind for kind in SCALED if by_kind[kind]))
 
 
-def _storage(by_kind: Mapping[str, Sequence[FoundObject]]) -> Storage:
-    def all_of(kind: str, decode: Callable[[bytes], T]) -> list[T] | None:
-        return _each(by_kind[kind], decode) or None
-
-    claims = all_of("PersistentVolumeClaim", decoding.decode_claim)
-    volumes = all_of("PersistentVolume", decoding.decode_volume)
-    classes = all_of("StorageClass", decoding.decode_class)
-    csi_nodes = all_of("CSINode", decoding.decode_csi_node)
-    drivers = all_of("CSIDriver", decoding.decode_driver)
-    capacities = all_of("CSIStorageCapacity", decoding.decode_capacity)
-    attachments = all_of("VolumeAttachment", decoding.decode_attachment)
-    return Storage(
-        claims=None if claims is None else {(claim.namespace, claim.name): claim for claim in claims},
-        volumes=None if volumes is None else {volume.name: volume for volume in volumes},
-        classes=None if classes is None else {storage_class.name: storage_class for storage_class in classes},
-        csi_nodes=None if csi_nodes is None else {node.name: node for node in csi_nodes},
-        drivers=None if drivers is None else {driver.name: driver for driver in drivers},
-        capacities=None if capacities is None else tuple(capacities),
-        attachments=None if attachments is None else _by_node(attachments),
-    )
-
-
-def _devices(by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> DeviceObjects:
-    def all_of(kind: str, decode: Callable[[bytes, KubernetesVersion], T]) -> list[T]:
-        return _each(by_kind[kind], lambda raw: decode(raw, kubernetes))
-
-    rules = all_of(TAINT_RULE, devices_decoding.decode_device_taint_rule) if kubernetes.follows(Rule.DEVICE_TAINT_RULES) else []
-    return DeviceObjects(
-        slices={one.name: one for one in all_of("ResourceSlice", devices_decoding.decode_slice)},
-        taint_rules={rule.name: rule for rule in rules},
-        classes={one.name: one for one in all_of("DeviceClass", devices_decoding.decode_device_class)},
-        claims={claim.key: claim for claim in all_of("ResourceClaim", devices_decoding.decode_resource_claim)},
-        templates=dict(all_of("ResourceClaimTemplate", devices_decoding.decode_claim_template)),
-    )
-
-
-def _by_node(attachments: Sequence[Attachment]) -> dict[str, tuple[Attachment, ...]]:
-    found: dict[str, tuple[Attachment, ...]] = {}
-    for attachment in attachments:
-        found[attachment.node] = (*found.get(attachment.node, ()), attachment)
-    return found
+def _auxiliary_objects(
+    by_kind: Mapping[str, Sequence[FoundObject]], kinds: KindInterner, kubernetes: KubernetesVersion
+) -> dict[AuxiliaryKind, dict[AuxiliaryKey, Any]]:
+    """The objects of `_AUXILIARY`, by type; types without an object are left out."""
+    types = {each.name: each for each in auxiliary(kinds, lambda *_: None, kubernetes=kubernetes)}
+    objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {}
+    for kind, name in _AUXILIARY.items():
+        for item in by_kind[kind] if name in types else ():
+            event = item.decoded(types[name].decode).event
+            assert isinstance(event, AuxiliarySeen)
+            objects.setdefault(event.kind, {})[event.key] = event.value
+    return objects
 
 
 def _each(
