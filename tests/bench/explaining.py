@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from msgspec import structs
 
-from slackwater.app.explain.service import ExplainClocks, ExplainService
+from slackwater.app.explain.service import ExplainService
 from slackwater.app.settings import Settings
 from slackwater.model.events import PodSeen
 from slackwater.model.ids import UnixTime
@@ -56,7 +56,8 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
             group_registry=lambda: None,
             settings=Settings,
             held_back=lambda _node, _group: (None, ()),
-            clocks=ExplainClocks(clock=service.clock, steady=lambda: UnixTime(2e9)),
+            clock=service.clock,
+            steady=lambda: UnixTime(2e9),
         )
         async with asking(service, nodes) as calm:
             await anyio.sleep(_QUIET_SECONDS)

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
-from slackwater.app.explain.service import ExplainClocks, ExplainService
+from slackwater.app.explain.service import ExplainService
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus
@@ -270,7 +270,8 @@ def explains(state_machine: StateMachine, now: Instant) -> ExplainService:
         group_registry=lambda: registry,
         settings=Settings,
         held_back=lambda _node, _group: (None, ()),
-        clocks=ExplainClocks(clock=lambda: now, steady=lambda: AT),
+        clock=lambda: now,
+        steady=lambda: AT,
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.status import SettingsView
-from slackwater.app.explain.service import ExplainClocks, ExplainService
+from slackwater.app.explain.service import ExplainService
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
@@ -77,7 +77,8 @@ class Bench:
             group_registry=lambda: group_registry,
             settings=Settings,
             held_back=lambda _node, _group: (5.0, [(UnremovableReason.IN_COOLDOWN, "pool: it has grown 5 s ago")]),
-            clocks=ExplainClocks(clock=lambda: NOW, steady=lambda: UnixTime(1e9)),
+            clock=lambda: NOW,
+            steady=lambda: UnixTime(1e9),
             history=history,
         )
         self.app: Any = ops_app(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from slackwater.app.explain.service import ExplainClocks, ExplainService
+from slackwater.app.explain.service import ExplainService
 from slackwater.app.settings import Settings
 from slackwater.model.events import PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, PodKey, UnixTime
@@ -30,7 +30,8 @@ async def explained(state_machine: StateMachine, now: Instant, what: Explained, 
         group_registry=lambda: None,
         settings=Settings,
         held_back=lambda _node, _group: (None, ()),
-        clocks=ExplainClocks(clock=lambda: now, steady=lambda: UnixTime(1e9)),
+        clock=lambda: now,
+        steady=lambda: UnixTime(1e9),
     )
     answer: dict[str, Any] = msgspec.json.decode(await explaining(what, "default", name))
     return answer

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.explain.pods import PodContext, explain_pod
+from slackwater.explain.pods import explain_pod
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
@@ -123,7 +124,7 @@ def test_a_pod_that_fits_waits_for_its_scheduler() -> None:
 
 def test_a_gate_is_reported_before_findings_about_nodes() -> None:
     pod = a_pod("vip")
-    word = PodContext(reason=Reason.GATED, waits_for=("default/victim",))
+    word = FilterFacts(reason=Reason.GATED, waits_for=("default/victim",))
     answer = explained(StatusSources(nodes=(roomy("n1"),), pending=(pod,)), pod, word=word)
     assert answer["state"] == "waiting"
     assert answer["reasons"][0]["code"] == "gated"  # type: ignore[index]
@@ -133,7 +134,7 @@ def test_a_gate_is_reported_before_findings_about_nodes() -> None:
 def test_a_node_that_refused_the_bind_is_no_place() -> None:
     pod = a_pod("web")
     reported = StatusSources(nodes=(roomy("n1"),), pending=(pod,))
-    answer = explained(reported, pod, word=PodContext(denied=frozenset({NodeName("n1")})))
+    answer = explained(reported, pod, word=FilterFacts(denied=frozenset({NodeName("n1")})))
     assert answer["state"] == "pending"
     assert answer["reasons"][0]["code"] == "bind_denied"  # type: ignore[index]
 
@@ -202,7 +203,7 @@ def test_a_pod_on_a_node_that_is_unknown_has_nothing_to_compare() -> None:
 def test_a_node_in_quarantine_is_no_alternative() -> None:
     pod = a_pod("web", on="n1", cpu="1")
     reported = StatusSources(nodes=(roomy("n1", cpu="2"), roomy("n2", cpu="2")), running_pods=(pod,))
-    instead = explained(reported, pod, word=PodContext(quarantined=frozenset({NodeName("n2")})))["instead"]
+    instead = explained(reported, pod, word=FilterFacts(quarantined=frozenset({NodeName("n2")})))["instead"]
     assert isinstance(instead, dict)
     assert (instead["feasible"], instead["nodes"]) == (0, [])
     assert [(reason["code"], reason["nodes"]) for reason in instead["reasons"]] == [("node_quarantined", 1)]

@@ -42,8 +42,7 @@ from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.agents import authenticator
 from slackwater.app.autoscaler import AutoscalerService
 from slackwater.app.event_sources import BrokenObjects, families, status_of
-from slackwater.app.explain.object_state import HeldBack
-from slackwater.app.explain.service import ExplainClocks, ExplainService
+from slackwater.app.explain.service import ExplainService, HeldBack
 from slackwater.app.history import ServiceHistory
 from slackwater.app.leader_election import Election
 from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
@@ -156,7 +155,8 @@ class Service:
             group_registry=self._group_registry_view,
             settings=lambda: self._settings,
             held_back=self._held_back,
-            clocks=ExplainClocks(clock=self._times.monotonic, steady=SteadyClock(self._times)),
+            clock=self._times.monotonic,
+            steady=SteadyClock(self._times),
             history=self.history.newest,
         )
 

@@ -11,7 +11,7 @@ pod was placed. A trial removes the pod from its node first, so that the node is
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
+from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.scaleup.pending import is_untried, pending_demand
 from slackwater.explain.explain_input import Change, ExplainInput, PodLeaves, after
 from slackwater.explain.findings import (
@@ -50,31 +51,10 @@ _MOST_SETS: Final = 3
 _MOST_REMEDIES: Final = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodContext:
-    """What the state machine knows of a pod in addition to the snapshot. `reason`: why filter rejects every node, or OK.
-
-    `denied` are nodes in bind back-off for the pod, `quarantined` nodes in quarantine. `waits_for` are the victims of the pod's
-    preemption. `only_on`: the only node allowed, because room is kept there for the pod's bind or migration.
-    """
-
-    reason: Reason = Reason.OK
-    detail: str = ""
-    denied: frozenset[NodeName] = frozenset()
-    quarantined: frozenset[NodeName] = frozenset()
-    waits_for: tuple[str, ...] = ()
-    only_on: NodeName | None = None
-
-    @property
-    def closed(self) -> frozenset[NodeName]:
-        """Nodes that cannot take the pod now, whatever its requests and constraints are."""
-        return self.denied | self.quarantined
+NO_CONTEXT: Final = FilterFacts()
 
 
-NO_CONTEXT: Final = PodContext()
-
-
-def explain_pod(explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CONTEXT) -> Explanation:
+def explain_pod(explain_input: ExplainInput, pod: Pod, word: FilterFacts = NO_CONTEXT) -> Explanation:
     """Explains why a pod is pending, and which changes would help. For a placed pod the answer names its node, and the nodes
     that could be chosen instead now."""
     name = f"pod {pod.key}"
@@ -144,20 +124,21 @@ def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation
     return structs.replace(explanation, state="unknown", reasons=fits, notes=tuple(notes))
 
 
-def _about_the_pod(pod: Pod, word: PodContext) -> Iterator[Finding]:
+def _about_the_pod(pod: Pod, word: FilterFacts) -> Iterator[Finding]:
     """Findings that the state machine's knowledge gives: gates, filter's reason on every node, and closed nodes."""
     if pod.gates:
         yield of_reason(WaitReason.SCHEDULING_GATES, objects=tuple(f"gate {gate}" for gate in pod.gates))
     if word.reason not in {Reason.OK, Reason.MISSING_REQUEST}:
         where = (f"node {word.only_on}",) if word.only_on is not None else ()
         objects = (*(f"pod {victim}" for victim in word.waits_for), *where)
-        yield of_reason(word.reason, objects=objects, detail=word.detail)
+        detail = pod.vertical_problem or "" if word.reason is Reason.VERTICAL_UNREADABLE else ""
+        yield of_reason(word.reason, objects=objects, detail=detail)
     for reason, names in ((Reason.BIND_DENIED, word.denied), (Reason.NODE_QUARANTINED, word.quarantined)):
         if names:
             yield of_reason(reason, nodes=len(names), objects=tuple(f"node {name}" for name in sorted(names)))
 
 
-def _fits(explain_input: ExplainInput, uid: PodUid, word: PodContext) -> bool:
+def _fits(explain_input: ExplainInput, uid: PodUid, word: FilterFacts) -> bool:
     pod = explain_input.pending[uid]
     rows = feasible(explain_input.snapshot, explain_input.kind_of(pod)).rows
     if not word.closed:
@@ -170,7 +151,7 @@ def _fits(explain_input: ExplainInput, uid: PodUid, word: PodContext) -> bool:
 
 
 def what_helps(
-    explain_input: ExplainInput, pod: Pod, word: PodContext = NO_CONTEXT, *, with_groups: bool
+    explain_input: ExplainInput, pod: Pod, word: FilterFacts = NO_CONTEXT, *, with_groups: bool
 ) -> tuple[list[tuple[Change, ...]], list[Solution]]:
     """Sets of changes of which each finds the pod a place, and minimal sets for the nearest nodes. `with_groups`: changes of
     node groups are tried too."""
@@ -184,7 +165,7 @@ def what_helps(
     return list(by_words.values())[:_MOST_REMEDIES], minimal
 
 
-def _goals(explain_input: ExplainInput, pod: Pod, word: PodContext) -> list[Goal]:
+def _goals(explain_input: ExplainInput, pod: Pod, word: FilterFacts) -> list[Goal]:
     """One goal for each of the nearest nodes: that the pod fits, with the obstacles on this node."""
     asked = PodQuery(explain_input, pod)
     if not asked.snapshot.n_rows:

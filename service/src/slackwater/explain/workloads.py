@@ -104,7 +104,6 @@ class GrowingPod:
     held: Amounts = NOTHING
     writing: bool = False
     fenced: bool = True
-    may_migrate: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -152,7 +151,7 @@ def explain_permit(explain_input: ExplainInput, known: GrowingPod) -> Explanatio
     if any(known.denied) and found is not None:
         wanted = known.reserved.plus(known.denied)
         remedies = room_remedies(explain_input, *found, wanted)
-        if known.may_migrate:
+        if known.pod.migratable:
             facts["nodesWithRoom"] = places(explain_input, *found, wanted)[0][:_MOST_NODES]
     return Explanation(
         object=f"permit {known.pod.key}",

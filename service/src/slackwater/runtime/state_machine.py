@@ -14,10 +14,11 @@ from slackwater.controllers.audit.repair import AuditRepair
 from slackwater.controllers.migration.state import DrainMigrations
 from slackwater.controllers.permits.persisted_permits import PermitConflicts
 from slackwater.controllers.placement.binding import BindAnswer, Binding
+from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.policy import Policy, with_pauses
 from slackwater.controllers.preemption.extender_candidates import ExtenderCandidates, Kept
 from slackwater.controllers.scaledown.drains.running_drains import CancelAnswer, Drains
-from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.columns import Codes, Int64, Mask, NodeColumns, Rows
 from slackwater.model.effects import Activate, DrainOrder, Effect, ReadPod
 from slackwater.model.events import (
     ActivationLost,
@@ -49,7 +50,7 @@ from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDeci
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.runtime.flows import Controllers
 from slackwater.runtime.flows.activation import SampleNominations, UnschedulableActivation
-from slackwater.runtime.flows.filter import FilterFacts, PlacementFlow
+from slackwater.runtime.flows.filter import PlacementFlow
 from slackwater.runtime.flows.permits import PermitFlow, VerticalEvents
 from slackwater.runtime.flows.scheduling_gates import SchedulingGates
 from slackwater.runtime.pod_lifecycle import PodLifecycle
@@ -349,6 +350,6 @@ class StateMachine(Controllers):
         """The answer to a decided permit request: never more than is persisted."""
         return self._permits.answer(decided)
 
-    def seen(self, pod: Pod, now: Instant) -> FilterFacts:
-        """The facts from which filter would decide its answer for the pod now. Changes nothing."""
+    def seen(self, pod: Pod, now: Instant) -> tuple[FilterFacts, NodeColumns]:
+        """The facts and columns from which filter would decide its answer for the pod now. Changes nothing."""
         return self._placement.seen(pod, self.policy, now)

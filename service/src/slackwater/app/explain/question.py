@@ -6,21 +6,21 @@ that the search for an answer makes are undone.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec import structs
 
-from slackwater.app.explain.object_state import PodFacts
 from slackwater.app.offline.cluster import skipped_rules
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of, strict_for_of
 from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
 from slackwater.app.settings import Settings
-from slackwater.app.whatif.question import unknown
+from slackwater.app.whatif.question import GroupRegistryView, unknown
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
+from slackwater.controllers.placement.filter_facts import FilterFacts
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.growable_groups import growable_group, leave_out
 from slackwater.controllers.slack.report import slack_in_group
 from slackwater.controllers.slack.scale_up import SlackPlan
@@ -47,6 +47,16 @@ from slackwater.model.scheduler_profile import with_default_spread
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 _NOWHERE: Final = Row(-1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFacts:
+    """A pod with its node and amounts as the reservations count them, and the state machine's findings on it."""
+
+    pod: Pod
+    word: FilterFacts
+
+
 #: What was read from the state machine about the object; for a node group, only its name.
 Read = PodFacts | NodeContext | GrowingPod | MigratingPod | GatedPreemptor | GroupName
 
@@ -56,27 +66,27 @@ class ExplainQuestion:
     """Asks why an object (a pod, node, node group, permit, migration or gate) is in its present state. It contains what the
     answer needs and the replica lacks.
 
-    `columns`: our accounting of all nodes. `row_of`: the row of each node in `columns`. `watched`: an autoscaler runs, so the
-    replica has the auxiliary objects too (namespaces, storage, devices, pods' controllers). The others are from the
-    autoscaler's last loop: `group_status`; `slack`, the plan for placeholders, set only if the question is about a node group;
-    `slack_cuts`, what is not kept of the room that a pod's annotation asks for; and `priorities`, those of the expander
-    `priority`.
+    `columns`: our accounting of all nodes. `row_of`: the row of each node in `columns`. `group_registry` is None if no
+    autoscaler runs; with it, the replica has the auxiliary objects too (namespaces, storage, devices, pods' controllers). Its
+    `slack` is set only if the question is about a node group. `slack_cuts`: what is not kept of the room that a pod's
+    annotation asks for, as of the autoscaler's last loop.
     """
 
     read: Read
     name: str
     columns: NodeColumns
     row_of: Mapping[NodeName, Row]
-    watched: bool
-    group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
-    slack: SlackPlan | None = None
+    group_registry: GroupRegistryView | None
     slack_cuts: tuple[str, ...] = ()
-    priorities: Priorities | None = None
     settings: Settings
     pauses: tuple[Pause, ...]
     now: Instant
     unix_now: UnixTime
     history: tuple[HistoryLine, ...] = ()
+
+    @property
+    def _group_status(self) -> Mapping[GroupName, NodeGroupStatus]:
+        return {} if self.group_registry is None else self.group_registry.group_status
 
     def answer(self, replica: SnapshotReplica) -> bytes:
         """Returns the explanation as JSON."""
@@ -101,15 +111,16 @@ class ExplainQuestion:
         return msgspec.json.encode(msgspec.structs.replace(explanation, remarks=remarks, history=self.history))
 
     def _input(self, replica: SnapshotReplica) -> ExplainInput:
-        scale_up = scale_up_policy_of(self.settings, priorities=self.priorities or NO_PRIORITIES, after_scheduler=False)
+        priorities = NO_PRIORITIES if self.group_registry is None else self.group_registry.priorities or NO_PRIORITIES
+        scale_up = scale_up_policy_of(self.settings, priorities=priorities, after_scheduler=False)
         groups = {
             name: growable_group(replica, each, each.closed(self.now), daemons=replica.daemons, policy=scale_up)
-            for name, each in self.group_status.items()
+            for name, each in self._group_status.items()
         }
         pods = [self.read.pod] if isinstance(self.read, PodFacts) else []
         running_pods = [pod for group in groups.values() if group.template is not None for pod in group.template.running_pods]
         replica.learn([*running_pods, *pods])
-        membership = Membership(each.group for each in self.group_status.values())
+        membership = Membership(each.group for each in self._group_status.values())
         node = replica.nodes.get(NodeName(self.name))
         group = None if node is None else membership.group_of(node)
         return ExplainInput(
@@ -117,7 +128,7 @@ class ExplainQuestion:
             running_pods=replica,
             pending=replica.pending,
             budgets=replica.budgets,
-            replicas=replica.replicas if self.watched else None,
+            replicas=replica.replicas if self.group_registry is not None else None,
             groups=groups,
             group_of={} if node is None or group is None else {node.name: group},
             scale_up=scale_up,
@@ -132,7 +143,7 @@ class ExplainQuestion:
         match self.read:
             case PodFacts(pod=pod, word=word):
                 kind = explain_input.snapshot.of(explain_input.kind_of(pod))
-                notes = skipped_rules(kind, unknown(watched=self.watched), "is watched")
+                notes = skipped_rules(kind, unknown(watched=self.group_registry is not None), "is watched")
                 return partly_judged(explain_pod(explain_input, pod, word), notes)
             case NodeContext() as node_word:
                 # Expendable pods do not keep a node from being removed.
@@ -145,7 +156,9 @@ class ExplainQuestion:
             case GatedPreemptor() as gated:
                 return explain_gate(gated)
             case name:
-                return explain_group(explain_input, GroupName(name), _figures(self.group_status[GroupName(name)], self.slack))
+                assert self.group_registry is not None  # it names the groups that can be asked about
+                figures = _figures(self._group_status[GroupName(name)], self.group_registry.slack)
+                return explain_group(explain_input, GroupName(name), figures)
 
     @contextmanager
     def _as_planned(self, replica: SnapshotReplica, explain_input: ExplainInput) -> Iterator[None]:
@@ -156,7 +169,7 @@ class ExplainQuestion:
         yielding = nullcontext() if pod is not None and pod.priority < cutoff else replica.yielding_below(cutoff)
         with _as_seen(replica), yielding:
             for name, group in explain_input.groups.items():
-                leave_out(replica, self.group_status[name], group, self.unix_now)
+                leave_out(replica, self._group_status[name], group, self.unix_now)
             yield
 
 

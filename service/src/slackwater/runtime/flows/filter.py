@@ -11,12 +11,12 @@ Who binds decides what filter's answer means (`Policy.bind`):
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.nodes import NO_ROW
+from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.policy import Policy
 from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
 from slackwater.fit.score_curve import extender_scores, fractions_of, randomized
@@ -28,23 +28,6 @@ from slackwater.runtime.flows import Controllers
 
 #: The holds of the pod's earlier tries, with their keys.
 _Earlier = Sequence[tuple[HoldKey, Hold]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilterFacts:
-    """The facts from which filter decides its answer for one pod. `reason`: why filter refuses the pod on every node, or OK.
-
-    `denied`: nodes in bind back-off for the pod. `quarantined`: nodes in quarantine. `waits_for`: victims of its preemption.
-    `only_on`: the only node allowed, because room is kept there for the pod's bind or migration under way. `columns`: a copy of
-    the accounting columns in which the pod's own hold and the room of preemptors with lower priority count as free.
-    """
-
-    reason: Reason
-    denied: frozenset[NodeName]
-    quarantined: frozenset[NodeName]
-    waits_for: tuple[str, ...]
-    only_on: NodeName | None
-    columns: NodeColumns
 
 
 class PlacementFlow:
@@ -351,8 +334,10 @@ class PlacementFlow:
                 return None
             return None if self._only_held(pod, rows[codes == Reason.HELD_FOR_OTHERS]) else (rows, codes)
 
-    def seen(self, pod: Pod, policy: Policy, now: Instant) -> FilterFacts:
-        """The facts from which filter would decide its answer for the pod now; explain uses them. Changes nothing."""
+    def seen(self, pod: Pod, policy: Policy, now: Instant) -> tuple[FilterFacts, NodeColumns]:
+        """The facts from which filter would decide its answer for the pod now, and a copy of the accounting columns in which
+        the pod's own hold and the room of preemptors with lower priority count as free. Explain uses them. Changes
+        nothing."""
         uid = pod.uid
         with self._state.holds.beside(pod, self._controllers.preemptions.number_of(uid)):
             columns = self._state.ledger.columns.copy()
@@ -366,11 +351,11 @@ class PlacementFlow:
                 reason, only_on = Reason.POD_BOUND_ELSEWHERE, reservation.node
             elif move is not None and move.target_node is not None:
                 reason, only_on = Reason.TARGET_NODE_ELSEWHERE, move.target_node
-        return FilterFacts(
+        facts = FilterFacts(
             reason=reason,
             denied=frozenset(self._state.bind_backoff.nodes_denied(uid, now, forget=False)),
             quarantined=frozenset(name for name, _ in self._state.quarantine.items()),
             waits_for=self._controllers.preemptions.waits_for(uid),
             only_on=only_on,
-            columns=columns,
         )
+        return facts, columns
