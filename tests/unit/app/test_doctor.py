@@ -13,8 +13,9 @@ from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
 
 from slackwater.adapters.api_calls import Call, Params, Response
-from slackwater.app.doctor import Check, examine
+from slackwater.app.doctor import Check
 from slackwater.app.doctor.agents import Answered, Probe, _asked
+from slackwater.app.doctor.examination import examine
 from slackwater.app.settings import Settings, loads
 from slackwater.cli.main import main
 from tests.support.pki import Pki

@@ -3,28 +3,35 @@
 An agent looks for Pods in kube-system with the label `name=<schedulerName>`, with an IP and Ready, and connects to the port of
 the agents' listener. There is no Service between them. Two things can be checked: whether the listener answers through a
 port-forward, and whether NetworkPolicies let agents through. The way from a node to the Pod itself cannot be tried from here.
+
+Of NetworkPolicies only connections between Pods of one namespace are judged, by labels and port. A rule with an `ipBlock`, a
+named port, or a namespace selector that uses other labels than the name cannot be judged. It is assumed to let the connection
+through, and `sure` is False.
 """
 
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import anyio
+import msgspec
 from anyio.streams.tls import TLSAttribute, TLSStream
 from cryptography import x509
 
 from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.objects import ApiObjects, Json
+from slackwater.adapters.kube.pod_constraints import selector_of
 from slackwater.adapters.kube.port_forward import forward_port
-from slackwater.app.doctor.check import Check, named, ok, problem, unknown, unseen, warning
-from slackwater.app.doctor.network import Judgement, judge
+from slackwater.adapters.kube.structs import SelectorWire
+from slackwater.app.doctor import Check, named, ok, problem, unknown, unseen, warning
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication
 from slackwater.model.ids import PodKey
+from slackwater.model.selectors import selects
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
 #: The label of Neon's agents, which the chart's NetworkPolicy lets through.
@@ -50,6 +57,18 @@ class Answered:
     problem: str = ""
     forbidden: bool = False
     not_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Whether NetworkPolicies let a connection through. `policies` are the names of those that select the target Pod.
+
+    Without such a policy everything is let through. `sure`: the rules could be judged.
+    """
+
+    admitted: bool
+    sure: bool
+    policies: tuple[str, ...]
 
 
 #: Connects to a port inside of a Pod, with TLS or without.
@@ -199,3 +218,80 @@ async def _asked(local_port: int, tls: bool) -> Answered:
         certificate = x509.load_der_x509_certificate(wrapped.extra(TLSAttribute.peer_certificate_binary) or b"")
         # A listener that wants a client certificate ends the connection after this: it listens all the same.
         return Answered(not_after=certificate.not_valid_after_utc)
+
+
+# --- what NetworkPolicies let through -------------------------------------------------------------------------------------
+
+Labels = Mapping[str, str]
+_NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+
+
+def judge(policies: Iterable[Json], *, source: Labels, target: Labels, namespace: str, port: int) -> Judgement:
+    """Judges a TCP connection from a Pod with the labels `source` to `port` of a Pod with the labels `target`.
+
+    Both Pods are in `namespace`.
+    """
+    mine = [each for each in policies if _is_ingress(each) and _selects(each["spec"].get("podSelector"), target)]
+    names = tuple(str(each["metadata"]["name"]) for each in mine)
+    if not mine:
+        return Judgement(admitted=True, sure=True, policies=())
+    rules = [rule for each in mine for rule in each["spec"].get("ingress") or ()]
+    verdicts = [_rule(rule, source, namespace, port) for rule in rules]
+    return Judgement(
+        admitted=any(verdict is not False for verdict in verdicts),
+        sure=True in verdicts or None not in verdicts,
+        policies=names,
+    )
+
+
+def _is_ingress(policy: Json) -> bool:
+    return "Ingress" in (policy["spec"].get("policyTypes") or ["Ingress"])
+
+
+def _rule(rule: Json, source: Labels, namespace: str, port: int) -> bool | None:
+    """True if the rule lets the connection through; None if that cannot be judged."""
+    by_port = _any([_port(each, port) for each in rule.get("ports") or ()])
+    by_peer = _any([_peer(each, source, namespace) for each in rule.get("from") or ()])
+    if by_port is False or by_peer is False:
+        return False
+    return None if by_port is None or by_peer is None else True
+
+
+def _any(verdicts: list[bool | None]) -> bool | None:
+    """Combines the verdicts on a rule's ports or peers: one that matches is enough. An empty list means all ports or peers."""
+    if not verdicts or True in verdicts:
+        return True
+    return None if None in verdicts else False
+
+
+def _port(each: Json, port: int) -> bool | None:
+    first: Any = each.get("port")
+    if each.get("protocol", "TCP") != "TCP":
+        return False
+    if first is None:
+        return True
+    if isinstance(first, str):
+        return None
+    return bool(first <= port <= each.get("endPort", first))
+
+
+def _peer(each: Json, source: Labels, namespace: str) -> bool | None:
+    if "ipBlock" in each:
+        return None
+    if "podSelector" in each and not _selects(each["podSelector"], source):
+        return False
+    chosen = each.get("namespaceSelector")
+    if chosen is not None and _asks_more(chosen):
+        return None
+    return chosen is None or _selects(chosen, {_NAMESPACE_NAME: namespace})
+
+
+def _asks_more(selector: Json) -> bool:
+    """True if the namespace selector uses labels other than the namespace's name."""
+    keys = {*(selector.get("matchLabels") or {}), *(each["key"] for each in selector.get("matchExpressions") or ())}
+    return bool(keys - {_NAMESPACE_NAME})
+
+
+def _selects(selector: Json | None, labels: Labels) -> bool:
+    """True if the label selector selects these labels. An empty or absent selector selects everything."""
+    return selects(selector_of(msgspec.convert(selector or {}, SelectorWire)), labels)

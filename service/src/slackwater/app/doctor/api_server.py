@@ -15,7 +15,7 @@ import msgspec
 from slackwater.adapters.api_calls import ApiPort, Call
 from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.objects import ApiObjects
-from slackwater.app.doctor.check import Check, named, ok, problem, unknown, unseen, warning
+from slackwater.app.doctor import Check, named, ok, problem, unknown, unseen, warning
 from slackwater.app.settings import Settings
 from slackwater.model.kubernetes_rules import GATES, SUPPORTED, KubernetesVersion
 

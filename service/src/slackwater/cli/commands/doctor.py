@@ -42,7 +42,8 @@ def _examined(args: argparse.Namespace) -> int:
     settings = None if args.config is None else settings_from(args.config)
 
     async def look(client: "KubeClient") -> "list[Check]":
-        from slackwater.app.doctor import examine, port_forward_probe
+        from slackwater.app.doctor.agents import port_forward_probe
+        from slackwater.app.doctor.examination import examine
 
         checks = examine(client, settings, lambda: datetime.now(UTC), probe=port_forward_probe(client))
         return [check async for check in checks]
