@@ -19,7 +19,7 @@ from slackwater.adapters.http.dashboard import routes, update_frames
 from slackwater.adapters.http.request_queue import RequestQueue
 from slackwater.adapters.kube import eviction_facts
 from slackwater.adapters.kube.reflector import ReflectorConfig
-from slackwater.app import agents as agents_app
+from slackwater.app import leader_election
 from slackwater.app import process as app_process
 from slackwater.app.offline import scaleup as offline_scaleup
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
@@ -68,7 +68,7 @@ _BIND_SHARE: Final = dispatcher_config_of(_SETTINGS).bind_seconds / seconds(_SET
 _WAITED: Final = seconds(_SETTINGS.explain.events_after)
 _HEADS: Final = (http_server._MAX_HEAD_BYTES // _KIB, http_server._MAX_HEAD_BYTES // _KIB, bounded_http.MAX_HEAD_BYTES // _KIB)
 _ARRIVE: Final = (bounded_http.ARRIVE_SECONDS, _AGENTS.body_seconds, bounded_http.ARRIVE_SECONDS)
-_CONNECTIONS: Final = (uvicorn_listener._MAX_CONNECTIONS, agents_app.max_connections(), bounded_http.MAX_CONNECTIONS)
+_CONNECTIONS: Final = (uvicorn_listener._MAX_CONNECTIONS, leader_election.max_connections(), bounded_http.MAX_CONNECTIONS)
 _QUESTIONS: Final = (process._MOST_WAITING - 1, process._QUESTION_WAIT_SECONDS)
 _UNREADY: Final = round(100 * loop_record._UNREADY_SHARE)
 

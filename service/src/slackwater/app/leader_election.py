@@ -3,6 +3,7 @@
 - `open_election`, `Election`: the Lease, the elector or follower, and the forwarder to the leader. There is one election for
   the process, shared by all its leadership terms. What the leader runs is in `wiring`.
 - `open_listeners`: the listening sockets that the settings name, with their TLS files.
+- `authenticator`, `max_connections`: who may call the agents' listener, and over how many connections.
 """
 
 import math
@@ -12,22 +13,26 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from random import Random
 from typing import Final
 
 from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.http.agents import AgentLimits
+from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.certificates import Certificates, TlsFiles
 from slackwater.adapters.http.standby import Forwarder, ForwardLimits, open_forwarder
 from slackwater.adapters.http.uvicorn_listener import listen
 from slackwater.adapters.kube.lease_store import ApiLease, LeaderPod
+from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
-from slackwater.app.settings.serving import AgentsListener, ExtenderListener, Listeners, OpsListener
+from slackwater.app.settings.serving import AgentAuthentication, AgentsListener, ExtenderListener, Listeners, OpsListener
 from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig, LeaseFollower
 from slackwater.controllers.leadership.lease import LeaseStore
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
-from slackwater.ports.clock import Times
+from slackwater.ports.clock import Times, monotonic
 from slackwater_protocol.durations import SECOND, seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
@@ -194,3 +199,24 @@ async def open_election(settings: Settings, client: ApiPort, rng: Random, times:
                 open_forwarder(where, replica=election.place.name, port=agents.address.port, tls=tls_of(agents), limits=limits)
             )
         yield election
+
+
+#: Connections allowed in addition to one for each request under way: agents keep idle connections open.
+_IDLE_CONNECTIONS: Final = 4096
+
+
+def max_connections() -> int:
+    return AgentLimits().max_requests + _IDLE_CONNECTIONS
+
+
+def authenticator(authentication: AgentAuthentication, client: ApiPort) -> Authenticator | None:
+    """What checks who an agent is; None if agents need not authenticate. `client` sends the TokenReviews."""
+    certificates, tokens = authentication.certificates, authentication.tokens
+    if certificates is None and tokens is None:
+        return None
+    config = AuthenticatorConfig(
+        certificate_prefix=None if certificates is None else certificates.common_name_prefix,
+        service_accounts=frozenset() if tokens is None else frozenset(tokens.service_accounts),
+    )
+    reviewer = None if tokens is None else KubeTokenReviewer(client, tokens.audiences)
+    return Authenticator(config, reviewer, clock=monotonic, unix_seconds=lambda: datetime.now(UTC).timestamp())

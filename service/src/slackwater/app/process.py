@@ -28,8 +28,7 @@ from anyio.abc import TaskGroup
 from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
 from slackwater.adapters.kube.client import KubeClient, open_client
-from slackwater.app.agents import max_connections
-from slackwater.app.leader_election import Election, OpenListener, open_election, open_listeners
+from slackwater.app.leader_election import Election, OpenListener, max_connections, open_election, open_listeners
 from slackwater.app.policies import dispatcher_config_of
 from slackwater.app.settings import Settings
 from slackwater.app.version_watch import FollowedVersion

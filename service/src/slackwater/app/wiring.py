@@ -39,12 +39,11 @@ from slackwater.adapters.kube.neon import machines, migrations
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.app.agents import authenticator
 from slackwater.app.autoscaler import AutoscalerService
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.service import ExplainService, HeldBack
 from slackwater.app.history import ServiceHistory
-from slackwater.app.leader_election import Election
+from slackwater.app.leader_election import Election, authenticator
 from slackwater.app.policies import answer_seconds_of, audit_config_of, backpressure_seconds_of, dispatcher_config_of, policy_of
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, score_profiles_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
