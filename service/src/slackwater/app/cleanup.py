@@ -67,21 +67,11 @@ def owned_keys(item: Json, *path: str) -> list[str]:
     return sorted({key.removeprefix("f:") for found in maps for key in found if key.startswith("f:")})
 
 
-def written_annotations(item: Json) -> list[str]:
-    """The object's annotations that Slackwater wrote, sorted."""
-    return _written(item, "annotations")
-
-
-def written_labels(item: Json) -> list[str]:
-    """The object's labels with our prefix that Slackwater wrote, sorted."""
-    return _written(item, "labels")
-
-
 def user_keys(item: Json) -> list[str]:
     """The annotations and labels with our prefix that others wrote, sorted."""
     meta = item["metadata"]
     keys = {key for place in ("annotations", "labels") for key in meta.get(place) or () if key.startswith(_PREFIX)}
-    return sorted(keys - {*written_annotations(item), *written_labels(item)})
+    return sorted(keys - {*_written(item, "annotations"), *_written(item, "labels")})
 
 
 def managers_without_ours(item: Json) -> list[Json]:
@@ -90,6 +80,7 @@ def managers_without_ours(item: Json) -> list[Json]:
 
 
 def _written(item: Json, place: str) -> list[str]:
+    """The object's "annotations" or "labels" that Slackwater wrote, sorted."""
     mine = {key for key in owned_keys(item, "f:metadata", f"f:{place}") if key.startswith(_PREFIX)}
     return sorted((mine | WRITTEN) & set(item["metadata"].get(place) or ()))
 
@@ -185,7 +176,7 @@ def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozen
     `more` are annotations without our prefix, which are removed if our field manager owns them. The annotation `leave` stays.
     """
     mine = more & set(owned_keys(item, "f:metadata", "f:annotations"))
-    found = {"annotations": [*written_annotations(item), *sorted(mine)], "labels": written_labels(item)}
+    found = {"annotations": [*_written(item, "annotations"), *sorted(mine)], "labels": _written(item, "labels")}
     keys = {place: dict.fromkeys(key for key in keys if key != leave) for place, keys in found.items()}
     if any(keys.values()):
         named = ", ".join(key for each in keys.values() for key in each)

@@ -1,6 +1,7 @@
 """The command `slackwater`: parses arguments, runs a subcommand, and turns errors into lines on stderr and an exit code.
 
-An error in an argument is one line, and suggests the most similar command or option. The subcommands are in `commands/`. They import what they need when they run, so that `--help` is fast.
+An error in an argument is one line, and suggests the most similar command or option. The subcommands are in `commands/`. They
+import what they need when they run, so that `--help` is fast.
 """
 
 import argparse

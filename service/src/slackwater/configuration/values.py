@@ -7,6 +7,7 @@ integer nanos; only shares and weights are floats. `Section` is the base class o
 
 import ipaddress
 import math
+import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -78,6 +79,15 @@ class Kind(ABC):
         return self.schema()
 
 
+#: For each bound of `Limits`: how a number is compared with it, its sign in messages, and its key in a JSON Schema.
+_BOUNDS: Final = {
+    "above": (operator.gt, ">", "exclusiveMinimum"),
+    "at_least": (operator.ge, ">=", "minimum"),
+    "below": (operator.lt, "<", "exclusiveMaximum"),
+    "at_most": (operator.le, "<=", "maximum"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds of a number. `above` and `below` exclude the bound itself, `at_least` and `at_most` include it."""
@@ -87,26 +97,17 @@ class Limits:
     at_least: float | None = None
     at_most: float | None = None
 
+    def _given(self) -> list[tuple[Callable[[float, float], bool], str, str, float]]:
+        return [(*_BOUNDS[name], bound) for name in _BOUNDS if (bound := getattr(self, name)) is not None]
+
     def hold(self, number: float) -> bool:
-        return (
-            (self.above is None or number > self.above)
-            and (self.below is None or number < self.below)
-            and (self.at_least is None or number >= self.at_least)
-            and (self.at_most is None or number <= self.at_most)
-        )
+        return all(holds(number, bound) for holds, _, _, bound in self._given())
 
     def words(self, show_bound: Callable[[float], str] = str) -> str:
-        pairs = ((">", self.above), (">=", self.at_least), ("<", self.below), ("<=", self.at_most))
-        return " and ".join(f"{sign} {show_bound(bound)}" for sign, bound in pairs if bound is not None)
+        return " and ".join(f"{sign} {show_bound(bound)}" for _, sign, _, bound in self._given())
 
     def schema(self) -> dict[str, float]:
-        keys = {
-            "exclusiveMinimum": self.above,
-            "exclusiveMaximum": self.below,
-            "minimum": self.at_least,
-            "maximum": self.at_most,
-        }
-        return {key: bound for key, bound in keys.items() if bound is not None}
+        return {key: bound for _, _, key, bound in self._given()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,7 +333,6 @@ Count = Annotated[int, Whole(limits=Limits(at_least=0, at_most=1_000_000))]
 Few = Annotated[int, Whole(limits=Limits(at_least=0, at_most=100))]
 Width = Annotated[int, Whole(limits=Limits(at_least=1, at_most=1_000_000))]
 Priority = Annotated[int, Whole(limits=Limits(at_least=-(2**31), at_most=2**31 - 1))]
-Whole32 = Annotated[int, Whole(limits=Limits(at_least=-(2**31), at_most=2**31 - 1))]
 Multiplier = Annotated[int, Whole(limits=Limits(at_least=1, at_most=100))]
 Timeout = Annotated[Duration, TimeSpan(limits=Limits(above=0), example="5s")]
 CallTimeout = Annotated[Duration, TimeSpan(limits=Limits(at_least=SECOND, at_most=30 * SECOND), example="5s")]

@@ -14,7 +14,6 @@ import ast
 import copy
 import difflib
 import inspect
-import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -40,9 +39,9 @@ _WANTED: Final = {
 }
 
 
-def refusals(err: ValidationError, root: type[Section]) -> list[tuple[Steps, Problem]]:
-    """The problems of `err`, an error from validating `root`, each with its path as steps."""
-    return [(place(error), _problem(error, place(error), root)) for error in err.errors(include_url=False)]
+def _refusals(err: ValidationError) -> list[tuple[Steps, Problem]]:
+    """The problems of `err`, an error from validating a file, each with its path as steps."""
+    return [(place(error), _problem(error, place(error))) for error in err.errors(include_url=False)]
 
 
 def place(error: ErrorDetails) -> Steps:
@@ -55,31 +54,31 @@ def _is_about_key(error: ErrorDetails) -> bool:
     return error["loc"][-1] == "[key]"  # pydantic's mark of errors about keys
 
 
-def _problem(error: ErrorDetails, steps: Steps, root: type[Section]) -> Problem:
+def _problem(error: ErrorDetails, steps: Steps) -> Problem:
     path = json_path(steps)
     if error["type"] == "extra_forbidden":
         if replaced := REMOVED.get(".".join(str(step) for step in steps if not isinstance(step, int))):
             return Problem(path=path, seen="a key that was removed", wanted=replaced)
-        section = section_at(steps[:-1], root)
+        section = _section_at(steps[:-1])
         known = _keys(section) if section else ()
         near = difflib.get_close_matches(str(steps[-1]), known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         return Problem(path=path, seen="an unknown key", wanted=f"one of {', '.join(known)}{hint}")
     if error["type"] == "missing":
-        return Problem(path=path, seen="nothing", wanted=_wanted_field(_field_at(steps, root)))
+        return Problem(path=path, seen="nothing", wanted=_wanted_field(_field_at(steps)))
     seen = f"the key {show(error['input'])}" if _is_about_key(error) else show(error["input"])
-    return Problem(path=path, seen=seen, wanted=_wanted(error, steps, root))
+    return Problem(path=path, seen=seen, wanted=_wanted(error, steps))
 
 
-def _wanted(error: ErrorDetails, steps: Steps, root: type[Section]) -> str:
+def _wanted(error: ErrorDetails, steps: Steps) -> str:
     context: dict[str, Any] = error.get("ctx", {})
     match error["type"]:
         case str(kind) if kind == REFUSED:
             return str(context["wanted"])
         case "literal_error":
-            return _wanted_field(_field_at(steps, root))
+            return _wanted_field(_field_at(steps))
         case "model_type":
-            section = section_at(steps, root)
+            section = _section_at(steps)
             return f"a mapping with {', '.join(_keys(section))}" if section else "a mapping"
         case kind:
             return _WANTED.get(kind) or error["msg"]
@@ -106,12 +105,12 @@ def _keys(section: type[Section]) -> tuple[str, ...]:
     return tuple(field.alias or name for name, field in section.model_fields.items())
 
 
-def _field_at(steps: Sequence[str | int], root: type[Section]) -> FieldInfo | None:
+def _field_at(steps: Sequence[str | int]) -> FieldInfo | None:
     """The field at a path; for an entry of a list, the list's field."""
     named = list(steps)
     while named and isinstance(named[-1], int):
         named.pop()
-    section = section_at(named[:-1], root) if named else None
+    section = _section_at(named[:-1]) if named else None
     return _field(section, named[-1]) if section else None
 
 
@@ -119,9 +118,9 @@ def _field(section: type[Section], key: str | int) -> FieldInfo | None:
     return next((field for name, field in section.model_fields.items() if (field.alias or name) == key), None)
 
 
-def section_at(steps: Sequence[str | int], root: type[Section]) -> type[Section] | None:
+def _section_at(steps: Sequence[str | int]) -> type[Section] | None:
     """The section at a path; None inside free mappings such as labels."""
-    section: type[Section] | None = root
+    section: type[Section] | None = Settings
     for step in steps:
         if isinstance(step, int):
             continue  # an entry of a list: `_section_in` has found the section in the list's type
@@ -152,11 +151,6 @@ def loads(text: str, *, source: str = "") -> Settings:
 def parse(data: bytes, *, source: str = "") -> Settings:
     """Reads the settings of a file's content. Raises `UnreadableSettings` or `SettingsError`."""
     return loads(decode(data, source=source), source=source)
-
-
-def dumps(settings: Settings) -> str:
-    """The text of a file with these settings, every key included. It is JSON, which is YAML too."""
-    return json.dumps(as_file(settings), indent=2, ensure_ascii=False) + "\n"
 
 
 def as_file(settings: Settings) -> dict[str, Any]:
@@ -199,7 +193,7 @@ def _settings(document: Document) -> Settings:
     try:
         settings = _validate(tree)
     except ValidationError as err:
-        refused = refusals(err, Settings)
+        refused = _refusals(err)
         problems += [problem for _, problem in refused]
         dropped = {steps for steps, _ in refused}
         settings = _without(tree, err)

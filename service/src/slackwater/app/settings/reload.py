@@ -126,14 +126,8 @@ OnChange = Callable[[Settings, Settings], None]
 OnRefused = Callable[[SettingsError], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Unreadable:
-    """Takes the place of the content of a file that could not be read. Two are equal if their reasons are."""
-
-    problems: tuple[Problem, ...]
-
-
-_Content = bytes | _Unreadable
+#: The content of the file, or why it could not be read.
+_Content = bytes | tuple[Problem, ...]
 
 
 async def watch_settings(
@@ -173,8 +167,8 @@ async def watch_settings(
 
 
 def _usable(content: _Content, source: str) -> Settings:
-    if isinstance(content, _Unreadable):
-        raise UnreadableSettings(content.problems, source=source)
+    if isinstance(content, tuple):
+        raise UnreadableSettings(content, source=source)
     settings = parse(content, source=source)
     if problems := unsupported(settings):
         raise SettingsError(problems, source=source)
@@ -186,7 +180,7 @@ async def _read(path: str | Path, thread: anyio.CapacityLimiter) -> _Content:
         with anyio.fail_after(READ_DEADLINE_SECONDS):
             return await anyio.to_thread.run_sync(read_bytes, path, abandon_on_cancel=True, limiter=thread)
     except UnreadableSettings as err:
-        return _Unreadable(problems=err.problems)
+        return err.problems
     except TimeoutError:
         wanted = f"a file that is read within {READ_DEADLINE_SECONDS:g} s"
-        return _Unreadable(problems=(Problem(path="", seen="no answer from the file system", wanted=wanted),))
+        return (Problem(path="", seen="no answer from the file system", wanted=wanted),)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.configuration.values import Count, Cpu, Delay, Fraction, Memory, Section, Switch, Timeout, Whole32, Width
+from slackwater.configuration.values import Count, Cpu, Delay, Fraction, Memory, Priority, Section, Switch, Timeout, Width
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
 
@@ -60,7 +60,7 @@ class BlockedBy(Section):
 class PriorityGroup(Section):
     """Pods that are evicted at the same time."""
 
-    priority: Whole32 = Field(examples=[0])
+    priority: Priority = Field(examples=[0])
     """Lowest priority of the group's pods; the group ends below the next group's priority. No default."""
     time: Timeout = Field(examples=["1m"])
     """Duration that the group's pods have to terminate. No default."""
