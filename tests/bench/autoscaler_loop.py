@@ -33,7 +33,6 @@ from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.planner.process import PlanningProcess, resident_bytes
@@ -243,10 +242,8 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
     policy = replace(installed.SCALE_UP, pending=installed.PENDING, max_nodes_per_scale_up=0)
     effects: list[Effect] = []
     return Autoscaler(
-        Observer(
-            state_machine=service.state_machine,
-            providers=[cloud],
-        ),
+        service.state_machine,
+        [cloud],
         group_registry=NodeGroupRegistry(NodeGroupPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
         planning=planning,
         rules=lambda: ScaleUpRules(policy=policy),

@@ -154,10 +154,10 @@ def test_the_running_loop_plans_what_simulate_says() -> None:
         up, down = simulated(index)
         plans, scale_down = the_loops_plans(a_cluster(index), SETTINGS)
         moves = {str(found.node): {str(pod.key): str(to) for pod, to in found.moves} for found in scale_down.plan.removable}
-        scale_ups = {str(scale_up.group): scale_up.count for scale_up in plans.scale_up.scale_ups}
+        scale_ups = {str(scale_up.group): scale_up.count for scale_up in plans.scale_ups}
         said = {each["node"]: each["destinations"] for each in down["removable"]}
         wanted = {each["name"]: each["newNodes"] for each in up["groups"] if each["newNodes"]}
-        if (moves, scale_ups, plans.scale_up.pending.schedulable) != (said, wanted, len(up["schedulable"])):
+        if (moves, scale_ups, plans.pending.schedulable) != (said, wanted, len(up["schedulable"])):
             different.append(index)
         removed += len(moves)
     assert removed > CLUSTERS // 4
@@ -175,9 +175,7 @@ def test_expendable_pods_without_rules_take_no_room_from_pods_that_preempt(cutof
         without = replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.priority >= cutoff))
         assert found(json_of(scale_up_answer(cluster, settings))) == found(json_of(scale_up_answer(without, settings))), index
         (plans, scale_down), (want_plans, want_shrink) = (the_loops_plans(each, settings) for each in (cluster, without))
-        assert [scale_up.count for scale_up in plans.scale_up.scale_ups] == [
-            scale_up.count for scale_up in want_plans.scale_up.scale_ups
-        ]
+        assert [scale_up.count for scale_up in plans.scale_ups] == [scale_up.count for scale_up in want_plans.scale_ups]
         assert scale_down.plan.unneeded == want_shrink.plan.unneeded
 
 

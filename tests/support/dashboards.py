@@ -239,7 +239,7 @@ def _record() -> LoopRecord:
         pending=PendingCounts(helped=2, unhelpable=1, passed_over=1),
         planned={GroupName("general"): 3},
         needed_by={GroupName("general"): NeededBy(n_pods=2, first=tuple(pod.key for pod in _pending()[:2]))},
-        asked=((Grow(group=GroupName("general"), provider="kwok", seen=6, to=9), None),),
+        asked=[(Grow(group=GroupName("general"), provider="kwok", seen=6, to=9), None)],
         scale_down=ScaleDownRecord(
             unneeded={GroupName("memory"): 1}, cooling={GroupName("general"): "it has grown 12 s ago"}, under_way=(2, 2)
         ),

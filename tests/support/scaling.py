@@ -30,7 +30,6 @@ from slackwater.model.start_time_slo import Observed
 from slackwater.ports.clock import Clocks
 from slackwater.ports.protocols import NodeProvider
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.state_machine import StateMachine
@@ -89,7 +88,8 @@ class Scenario:
         self._shown: dict[NodeName, Node] = {}
         self.group_registry = NodeGroupRegistry(self.node_group_policy)
         self.autoscaler = Autoscaler(
-            Observer(state_machine=self.state_machine, providers=self.providers()),
+            self.state_machine,
+            self.providers(),
             group_registry=self.group_registry,
             planning=self.planning(),
             rules=lambda: ScaleUpRules(policy=self.policy, slack=self.slack),

@@ -40,7 +40,7 @@ def planned_for(changes: Changes) -> list[PodKey]:
     rules = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
     inquiry = Inquiry(changes=changes, rules=rules, group_status={group.name: status}, now=UnixTime(2e9))
     plans = PlanMaker(lambda: 0.0).make(inquiry)
-    return [pod.key for scale_up in plans.scale_up.scale_ups for pod in scale_up.pods]
+    return [pod.key for scale_up in plans.scale_ups for pod in scale_up.pods]
 
 
 def test_what_was_there_before_is_collected_first_and_then_only_what_changed() -> None:

@@ -50,7 +50,6 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Clocks, SteadyClock, Times
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.destination_finder import DestinationFinder
-from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from slackwater.runtime.autoscaler.provider_calls import MachineRemover
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document, stamp
@@ -173,7 +172,8 @@ class AutoscalerService:
                 await self._arrivals.begun()
             scale_down_loop = self._scale_down_loop = self._new_scale_down_loop()
             self._autoscaler = Autoscaler(
-                Observer(state_machine=self._state_machine, providers=clouds.providers),
+                self._state_machine,
+                clouds.providers,
                 group_registry=self._group_registry,
                 planning=replica,
                 rules=self._rules,

@@ -93,30 +93,22 @@ class PendingCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScaleUpResult:
-    """The part of a scale-up plan that the loop acts on. Pods that no group helps may be tens of thousands, so the loop gets
-    only their Events and their number.
+class Plans:
+    """The answer to an inquiry. Pods that no group helps may be tens of thousands, so the loop gets only their Events and their
+    number.
 
     `refused` are the Events for pods that no group helps, `left_out` the number of further such Events. `failures`: what was
     left out of the plan because of an error. `again_at`: when pods that are too young now are old enough; None if there are
-    none.
+    none. `given_up`: nodes whose drain is to be rolled back, because pods need their room. `notes`: remarks about the planning
+    process for the status, such as a restart.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
     pending: PendingCounts = field(default_factory=PendingCounts)
     refused: tuple[Announce, ...] = ()
     left_out: int = 0
-    notes: tuple[str, ...] = ()
     failures: tuple[PlanFailure, ...] = ()
     again_at: UnixTime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plans:
-    """The answer to an inquiry. `given_up`: nodes whose drain is to be rolled back, because pods need their room. `notes`:
-    remarks about the planning process for the status, such as a restart."""
-
-    scale_up: ScaleUpResult
     slack: SlackPlan | None = None
     given_up: tuple[NodeName, ...] = ()
     notes: tuple[str, ...] = ()
@@ -266,7 +258,7 @@ class PlanMaker:
             with with_drains_rolled_back(replica, given_up):
                 found = self._scale_up(replica, inquiry)
         self._planned = inquiry, found, given_up
-        return Plans(scale_up=self._answer(found, inquiry.now), slack=found.slack, given_up=given_up)
+        return self._answer(found, given_up, inquiry.now)
 
     def scale_down(self) -> ScaleDownProposal | None:
         """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten. None too
@@ -289,7 +281,7 @@ class PlanMaker:
                 clock=self._clock,
             )
 
-    def _answer(self, found: LoopPlans, now: UnixTime) -> ScaleUpResult:
+    def _answer(self, found: LoopPlans, given_up: tuple[NodeName, ...], now: UnixTime) -> Plans:
         plan, cuts = found.plan, () if found.slack is None else found.slack.cuts_of_headroom
         limited = (
             Announce(cut.pod.uid, cut.pod.key, "Warning", "SlackLimited", cut.text)
@@ -297,14 +289,15 @@ class PlanMaker:
             if cut.pod is not None and cut.pod.uid
         )
         refused, left_out = self._announcer.select((*not_triggered(plan.unhelpable), *limited), now)
-        return ScaleUpResult(
+        return Plans(
             scale_ups=plan.scale_ups,
             pending=_counts(plan),
             refused=tuple(refused),
             left_out=left_out,
-            notes=plan.notes,
             failures=plan.failures,
             again_at=plan.again_at,
+            slack=found.slack,
+            given_up=given_up,
         )
 
 

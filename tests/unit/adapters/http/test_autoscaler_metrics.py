@@ -1,5 +1,6 @@
 """What dashboards of Cluster Autoscaler read, from the records of loops."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -46,14 +47,14 @@ def a_record() -> LoopRecord:
         generation=Generation(7),
         group_status={A: a_group_status(A), B: a_group_status(B, BACKOFF)},
         pending=PendingCounts(helped=5, unhelpable=2, not_looked_at=10),
-        asked=(
+        asked=[
             (Grow(group=A, provider="cloud", seen=2, to=7), None),
             (Grow(group=B, provider="cloud", seen=2, to=4), ProviderError("quota", B, "no")),
-        ),
+        ],
         queued=(ScaleUpInfo(group=A, nodes=40, priority=0, waits_for="x"),),
-        problems=("node group b: quota: no",),
+        problems=["node group b: quota: no"],
         failures=(PlanFailure(part="group", about="node group b", error="ValueError: x", trace=""),),
-        failed={"timeout": 2, "BOOT_FAILED": 1},
+        failed=Counter({"timeout": 2, "BOOT_FAILED": 1}),
         spent=LoopDurations(sense=0.5, plan=0.25, act=0.25, serving=0.01),
     )
 

@@ -82,7 +82,7 @@ def test_a_loop_logs_what_it_requested_and_began() -> None:
         at=UnixTime(7.0),
         instant=Instant(7.0),
         generation=Generation(1),
-        asked=((grow, None),),
+        asked=[(grow, None)],
         scale_down=ScaleDownRecord(begun=(NodeName("n9"),)),
     )
     decision_log.loop(record)

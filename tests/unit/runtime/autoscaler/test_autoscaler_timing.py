@@ -17,7 +17,6 @@ from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
-from slackwater.runtime.autoscaler.group_observations import Observer
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from tests.faults.virtualloop import VIRTUAL
 from tests.support.builders import a_node, a_pod
@@ -68,7 +67,8 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         await found.note(record)
 
     autoscaler = Autoscaler(
-        Observer(state_machine=scenario.state_machine, providers=scenario.providers()),
+        scenario.state_machine,
+        scenario.providers(),
         group_registry=scenario.group_registry,
         planning=InlinePlanning(a_feed(scenario.state_machine)),
         rules=lambda: ScaleUpRules(policy=scenario.policy),

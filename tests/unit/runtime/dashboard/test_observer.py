@@ -121,10 +121,12 @@ def test_a_scale_up_names_its_pods_and_is_shown_for_each_of_them() -> None:
         GroupName("a"): NeededBy.of(ScaleUp(group=GroupName("a"), nodes=(pods[:2], pods[2:]))),
         GroupName("least"): NeededBy.of(ScaleUp(group=GroupName("least"), nodes=((),))),
     }
-    asked = tuple((Grow(group=name, provider="kwok", seen=1, to=3), None) for name in needed_by)
+    asked = [(Grow(group=name, provider="kwok", seen=1, to=3), None) for name in needed_by]
     log = DecisionLog(lambda: 0.0)
     log.loop(
-        LoopRecord(number=1, at=UnixTime(0.0), instant=Instant(0.0), generation=Generation(1), asked=asked, needed_by=needed_by)
+        LoopRecord(
+            number=1, at=UnixTime(0.0), instant=Instant(0.0), generation=Generation(1), asked=[*asked], needed_by=needed_by
+        )
     )
     least, grown = log.newest(9)
     assert grown.text == "from 1 to 3 nodes, for default/p0, default/p1, default/p2 and 2 more"

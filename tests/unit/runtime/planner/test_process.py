@@ -60,8 +60,8 @@ async def plan(cluster: Asked, pods: Iterable[Pod] = ()) -> tuple[int, int, tupl
     """New nodes, pods that have a place already, and what people are told, with these pods besides."""
     cluster.has(*pods)
     plans = await cluster.process.plan(inquiry(), Watch(clock))
-    nodes = sum(scale_up.count for scale_up in plans.scale_up.scale_ups)
-    return nodes, plans.scale_up.pending.schedulable, plans.notes
+    nodes = sum(scale_up.count for scale_up in plans.scale_ups)
+    return nodes, plans.pending.schedulable, plans.notes
 
 
 async def test_it_plans_and_follows_what_changed() -> None:
@@ -79,7 +79,7 @@ async def test_scale_ups_hold_the_same_pod_objects_that_were_sent() -> None:
         cluster.has(*pods)
         plans = await cluster.process.plan(inquiry(), Watch(clock))
     known = {id(pod) for pod in pods}
-    assert all(id(pod) in known for scale_up in plans.scale_up.scale_ups for pod in scale_up.pods)
+    assert all(id(pod) in known for scale_up in plans.scale_ups for pod in scale_up.pods)
 
 
 async def test_a_process_that_is_killed_is_missed_at_once_and_the_next_one_knows_everything() -> None:

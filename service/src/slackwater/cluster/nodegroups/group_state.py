@@ -6,6 +6,7 @@ from typing import Final
 
 from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes
 from slackwater.cluster.nodegroups.status import (
+    Grow,
     LostInstance,
     Marks,
     NodeGroupBackoff,
@@ -28,15 +29,6 @@ _FORGIVEN: Final = 1
 _HOPELESS: Final = frozenset({"out-of-resources", "quota"})
 
 
-@dataclass(frozen=True, slots=True)
-class UnconfirmedScaleUp:
-    """A scale-up from size `seen` to size `to` whose call was not answered: it may have happened or not."""
-
-    seen: int
-    to: int
-    until: Instant
-
-
 @dataclass(slots=True)
 class GroupMemory:
     """What is remembered of one node group between loops. Only `NodeGroupRegistry` changes it."""
@@ -44,7 +36,9 @@ class GroupMemory:
     group: NodeGroup
     known: bool = True
     backoff: NodeGroupBackoff | None = None
-    unconfirmed: UnconfirmedScaleUp | None = None
+    #: A scale-up whose call was not answered: it may have happened or not. It is repeated until `confirm_until`.
+    unconfirmed: Grow | None = None
+    confirm_until: Instant = Instant(0.0)
     grown_at: Instant | None = None
     shrunk_at: Instant | None = None
     removal_failed_at: Instant | None = None
@@ -71,10 +65,13 @@ class GroupMemory:
     missing: MissingNodes = field(default_factory=MissingNodes)
     bought: BoughtNodes = field(default_factory=BoughtNodes)
 
-    def asked_for(self, nodes: int, now: Instant) -> None:
-        self.starts.asked(nodes, now)
-        self._asked += nodes
-        self.grown_at = now
+    def grow_begun(self, scale_up: Grow, policy: NodeGroupPolicy, now: Instant) -> None:
+        """Notes that a scale-up call is about to be made. Until its result is known, the scale-up may have happened."""
+        if self.unconfirmed is None:
+            self.starts.asked(scale_up.nodes, now)
+            self._asked += scale_up.nodes
+            self.grown_at = now
+            self.unconfirmed, self.confirm_until = scale_up, Instant(now + policy.doubt_seconds)
 
     def observe(
         self, group: NodeGroup, observations: Mapping[InstanceId, NodeObservation], policy: NodeGroupPolicy, now: Instant
@@ -84,7 +81,7 @@ class GroupMemory:
         self.group, self.known, self._observed_at = group, True, now
         if self.unconfirmed is not None and group.target != self.unconfirmed.seen:
             self.unconfirmed = None
-        elif self.unconfirmed is not None and now >= self.unconfirmed.until:
+        elif self.unconfirmed is not None and now >= self.confirm_until:
             self.unconfirmed = None
             self.back_off(policy, code="no-answer", message="growth was asked for again and again, without an answer", now=now)
         there = {instance.id: instance for instance in group.instances if instance.state != "deleting"}
@@ -222,7 +219,7 @@ class GroupMemory:
             ready=tuple(ready),
             unready=tuple(unready),
             starting=tuple(starting),
-            coming=creating + len(self.missing) - overdue + (0 if doubted is None else doubted.to - doubted.seen),
+            coming=creating + len(self.missing) - overdue + (0 if doubted is None else doubted.nodes),
             missing=len(self.missing),
             lost=tuple(lost),
             leaving=len(self.group.instances) - len(there),

@@ -1,9 +1,10 @@
 """`NodeGroupRegistry`, which keeps the state of all node groups between loops (the package's docstring says what this is)."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.cluster.nodegroups.group_state import GroupMemory, UnconfirmedScaleUp
+from slackwater.cluster.nodegroups.group_state import GroupMemory
 from slackwater.cluster.nodegroups.status import (
     Delete,
     GroupCleanup,
@@ -111,11 +112,7 @@ class NodeGroupRegistry:
         """The scale-ups that may be requested now, highest priority first. If a limit does not allow all, those of higher
         priority come first, and `queued` has the others. A scale-up whose call was not answered is requested again, with the
         same size."""
-        again = [
-            Grow(group=name, provider=memory.group.provider, seen=memory.unconfirmed.seen, to=memory.unconfirmed.to, again=True)
-            for name, memory in self._memories.items()
-            if memory.unconfirmed is not None
-        ]
+        again = [replace(each.unconfirmed, again=True) for each in self._memories.values() if each.unconfirmed is not None]
         queued: list[ScaleUpInfo] = []
         rooms = _Rooms(self._group_status.values(), self.policy)
         for info in sorted(infos, key=lambda info: -info.priority):
@@ -132,10 +129,7 @@ class NodeGroupRegistry:
 
     def grow_begun(self, scale_up: Grow, now: Instant) -> None:
         """Notes that a scale-up call is about to be made. Until its result is known, the scale-up may have happened."""
-        memory = self._memories[scale_up.group]
-        if memory.unconfirmed is None:
-            memory.asked_for(scale_up.nodes, now)
-            memory.unconfirmed = UnconfirmedScaleUp(scale_up.seen, scale_up.to, Instant(now + self.policy.doubt_seconds))
+        self._memories[scale_up.group].grow_begun(scale_up, self.policy, now)
 
     def grow_ended(self, scale_up: Grow, kind: str | None, detail: str, now: Instant) -> None:
         """Notes the result of a scale-up call. `kind` is that of the ProviderError, None for success. After "unknown" the
@@ -213,20 +207,19 @@ class _Rooms:
     def __init__(self, group_status: Iterable[NodeGroupStatus], policy: NodeGroupPolicy) -> None:
         self._policy = policy
         self._cluster = sum(each.in_time for each in group_status)
-        #: The granted nodes of each group, and the highest priority among them.
-        self._granted: dict[GroupName, tuple[int, int]] = {}
+        #: The granted nodes of each group, that of the most important ones first.
+        self._granted = Counter[GroupName]()
 
     def take(self, group_status: NodeGroupStatus, info: ScaleUpInfo) -> tuple[int, str | None]:
         """Decides how many of the wanted nodes may be requested, and counts these. Returns their number, and the limit that
         stops the others (None if there are no others)."""
         group = group_status.group
-        before, priority = self._granted.get(group.name, (0, info.priority))
-        name, least = min(self._left(group_status, before), key=lambda found: found[1])
+        name, least = min(self._left(group_status, self._granted[group.name]), key=lambda found: found[1])
         granted = max(0, min(info.nodes, least))
         if group.options.all_or_nothing and granted < info.nodes:
             return 0, f"{name}: the group grows as a whole or not at all"
         if granted:
-            self._granted[group.name] = (before + granted, priority)
+            self._granted[group.name] += granted
             self._cluster += granted
         return granted, name if granted < info.nodes else None
 
@@ -245,9 +238,8 @@ class _Rooms:
 
     def scale_ups(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> list[Grow]:
         """The granted scale-ups, one for each group, highest priority first."""
-        found = []
-        for name, (nodes, priority) in self._granted.items():
-            group = group_status[name].group
-            to = group.target + nodes
-            found.append(Grow(group=name, provider=group.provider, seen=group.target, to=to, priority=priority))
-        return found
+        granted = ((group_status[name].group, nodes) for name, nodes in self._granted.items())
+        return [
+            Grow(group=group.name, provider=group.provider, seen=group.target, to=group.target + nodes)
+            for group, nodes in granted
+        ]

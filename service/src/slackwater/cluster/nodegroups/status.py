@@ -242,14 +242,12 @@ class NodeGroupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grow:
-    """A request to the provider to change a group's size from `seen`, the present one, to `to`. `priority` is the highest
-    priority of the pods that the nodes are for."""
+    """A request to the provider to change a group's size from `seen`, the present one, to `to`."""
 
     group: GroupName
     provider: str
     seen: int
     to: int
-    priority: int = 0
     again: bool = False  #: repeats a call that was not answered
 
     @property

@@ -99,9 +99,9 @@ class ScaleUpPlan:
 
     `scale_ups`: all groups that should grow, each once, without regard to limits on nodes in creation. `schedulable`: pods that
     fit on existing or upcoming nodes, in some cases only once nodes of the plan are there. `passed_over`: pods for which no
-    nodes are added now. `not_looked_at`: pods beyond the limit on pods in one loop. `notes`: texts for people about settings
-    that had no effect. `failures`: what planning failed for; the pods among it are in `unhelpable`. `again_at`: when the first
-    pod that is passed over for its age will count; None if there is no such pod.
+    nodes are added now. `not_looked_at`: pods beyond the limit on pods in one loop. `failures`: what planning failed for; the
+    pods among it are in `unhelpable`. `again_at`: when the first pod that is passed over for its age will count; None if there
+    is no such pod.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -109,7 +109,6 @@ class ScaleUpPlan:
     unhelpable: tuple[Unhelpable, ...] = ()
     passed_over: tuple[SkippedPod, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
-    notes: tuple[str, ...] = ()
     failures: tuple[PlanFailure, ...] = ()
     again_at: UnixTime | None = None
 

@@ -12,8 +12,7 @@ process. After a failed loop the pause is longer.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Final
 
@@ -22,7 +21,7 @@ import structlog
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
-from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpResult, ScaleUpRules
+from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
@@ -37,11 +36,13 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, is_placeholder
 from slackwater.model.start_time_slo import Observed
 from slackwater.ports.clock import Clocks, Watch
-from slackwater.runtime.autoscaler.group_observations import GroupObserver, Observer
+from slackwater.ports.protocols import NodeProvider
+from slackwater.runtime.autoscaler.group_observations import GroupObserver
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord, NeededBy, is_healthy
-from slackwater.runtime.autoscaler.provider_calls import Actor, Done
+from slackwater.runtime.autoscaler.provider_calls import Actor
 from slackwater.runtime.autoscaler.status_document import log_loop
 from slackwater.runtime.planner.messages import LoopPlanner
+from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
 
@@ -79,7 +80,8 @@ class Autoscaler:
 
     def __init__(
         self,
-        observer: Observer,
+        state_machine: StateMachine,
+        providers: Sequence[NodeProvider],
         *,
         group_registry: NodeGroupRegistry,
         planning: LoopPlanner,
@@ -99,7 +101,7 @@ class Autoscaler:
         `prepare` runs before each plan and returns notes for the status. `observed` returns the observations of pod classes
         with a start-time SLO.
         """
-        self._state_machine = observer.state_machine
+        self._state_machine = state_machine
         self.group_registry = group_registry
         self._planning = planning
         self._rules = rules
@@ -113,9 +115,9 @@ class Autoscaler:
         self._scale_down_loop = scale_down_loop
         self._observed = observed
         self._announcer = Announcer()
-        providers, seconds = {provider.name: provider for provider in observer.providers}, config.call_seconds
-        self._actor = Actor(providers, group_registry, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
-        self._sensor = GroupObserver(observer, group_registry, self._actor, clocks=clocks, timeout_seconds=seconds)
+        by_name, seconds = {provider.name: provider for provider in providers}, config.call_seconds
+        self._actor = Actor(by_name, group_registry, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
+        self._sensor = GroupObserver(state_machine, providers, group_registry, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
         #: The record of the last completed loop; None before the first.
@@ -189,34 +191,60 @@ class Autoscaler:
         state = self._state_machine.state
         self._seen_stuck, self._seen_ready = state.pods.became_stuck, state.nodes.became_ready
         self._woken = anyio.Event()
-        turn = _Turn(number=self._loops, at=self._clocks.wall(), watch=Watch(self._clocks.clock))
-        self.counts.begun(turn.at)
+        record = LoopRecord(number=self._loops, at=self._clocks.wall(), generation=Generation(0))
+        watch = Watch(self._clocks.clock)
+        self.counts.begun(record.at)
         marks = [self._clocks.clock()]
-        turn.silent = await self._sensor.observe(turn.done, turn.watch)
-        turn.notes = await self._prepare()
+        silent = await self._observe(record, watch)
+        notes = await self._prepare()
         marks.append(self._clocks.clock())
-        plans = await self._plan(turn)
-        self._again_at = plans.scale_up.again_at
-        self._log_failures(plans.scale_up.failures)
+        plans = await self._plan(record, watch)
+        self._again_at = plans.again_at
+        self._log_failures(plans.failures)
         marks.append(self._clocks.clock())
-        turn.events_left_out = await self._grow(plans.scale_up, turn.done, turn.watch)
-        given_up = self._give_up(plans, turn.watch)
+        record.events_left_out = await self._grow(plans, record, watch)
+        given_up = self._give_up(plans, watch)
         marks.append(self._clocks.clock())
-        scale_down = await self._plan_scale_down(turn)
+        scale_down, failed = await self._plan_scale_down(watch)
         marks.append(self._clocks.clock())
-        turn.scale_down = self._scale_down(scale_down, given_up, turn.watch)
+        record.scale_down = self._scale_down(scale_down, given_up, watch)
         marks.append(self._clocks.clock())
-        self.last = turn.record(self.group_registry, plans, marks)
-        return self.last
+        record.problems[:0] = silent.values()
+        record.notes = (*notes, *failed)
+        self._complete(record, plans, marks, watch)
+        self.last = record
+        return record
 
-    def _inquiry(self, turn: "_Turn", changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
-        """The inquiry for all plans of this loop. A second call in the same loop is for a restarted planning process, which
-        gets the same inquiry with `changes` that contain the whole cluster."""
-        if turn.inquiry is not None:
-            turn.inquiry = replace(turn.inquiry, changes=changes)
-            return turn.inquiry
+    async def _observe(self, record: LoopRecord, watch: Watch) -> Mapping[str, str]:
+        """Observes the groups. If instances are lost, has the providers delete them, and observes the groups again. Returns the
+        errors of providers that did not answer, by the provider's name."""
+        silent = await self._sensor.observe(watch)
+        due_cleanups = self.group_registry.due_cleanups(self._clocks.clock())
+        if due_cleanups:
+            await self._actor.clean(due_cleanups, record)
+            silent = {**silent, **await self._sensor.observe(watch)}
+        return silent
+
+    async def _plan(self, record: LoopRecord, watch: Watch) -> Plans:
+        inquiry: Inquiry | None = None
+
+        def make(changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
+            # A restarted planning process gets the same inquiry, with `changes` that contain the whole cluster.
+            nonlocal inquiry
+            inquiry = self._inquiry(changes, auxiliary) if inquiry is None else replace(inquiry, changes=changes)
+            record.generation = changes.generation
+            return inquiry
+
+        try:
+            return await self._planning.plan(make, watch)
+        except Exception:
+            self._planning.forget()
+            raise
+
+    def _inquiry(self, changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
+        """The inquiry for all plans of this loop."""
         group_status, now, scale_down_loop = dict(self.group_registry.group_status), self._clocks.clock(), self._scale_down_loop
-        turn.inquiry = Inquiry(
+        return Inquiry(
             changes=changes,
             rules=self._rules(),
             group_status=group_status,
@@ -227,14 +255,6 @@ class Autoscaler:
             now=self._clocks.steady(),
             scale_down=None if scale_down_loop is None else scale_down_loop.sense(group_status, auxiliary.replicas or {}),
         )
-        return turn.inquiry
-
-    async def _plan(self, turn: "_Turn") -> Plans:
-        try:
-            return await self._planning.plan(partial(self._inquiry, turn), turn.watch)
-        except Exception:
-            self._planning.forget()
-            raise
 
     def _log_failures(self, failures: Sequence[PlanFailure]) -> None:
         """Logs what was left out of the plan, once for as long as it is left out."""
@@ -243,19 +263,18 @@ class Autoscaler:
                 _log.error("left out of the plan", object=failure.about, traceback=failure.trace)
         self._logged = {(failure.about, failure.error) for failure in failures}
 
-    async def _plan_scale_down(self, turn: "_Turn") -> ScaleDownProposal | None:
-        """The scale-down plan; None if there is none. An error of planning does not end the loop, because a failed loop would
-        delay the next scale-up."""
+    async def _plan_scale_down(self, watch: Watch) -> tuple[ScaleDownProposal | None, tuple[str, ...]]:
+        """The scale-down plan (None if there is none), and notes. An error of planning does not end the loop, because a failed
+        loop would delay the next scale-up."""
         if self._scale_down_loop is None:
-            return None
+            return None, ()
         try:
-            return await self._planning.scale_down(turn.watch)
+            return await self._planning.scale_down(watch), ()
         except Exception as error:
             _log.exception("planning of removals failed")
             self.counts.errors["internalError"] += 1
             self._planning.forget()
-            turn.notes = (*turn.notes, f"removals were not planned: {type(error).__name__}")
-            return None
+            return None, (f"removals were not planned: {type(error).__name__}",)
 
     def _give_up(self, plans: Plans, watch: Watch) -> tuple[NodeName, ...]:
         if self._scale_down_loop is None:
@@ -272,18 +291,18 @@ class Autoscaler:
             groups = self.group_registry.group_status
             return self._scale_down_loop.act(plan, groups, healthy=is_healthy(groups.values()), given_up=given_up)
 
-    async def _grow(self, plan: ScaleUpResult, done: Done, watch: Watch) -> int:
+    async def _grow(self, plan: Plans, record: LoopRecord, watch: Watch) -> int:
         """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""
         with watch:
             scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
             infos = [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)]
             granted = self.group_registry.grant(infos, self._clocks.clock())
-        await self._actor.grow(granted, done)
+        await self._actor.grow(granted, record)
         by_group = {scale_up.group: scale_up for scale_up in scale_ups}
         groups = self.group_registry.group_status
         grown = [
             (by_group[call.group], call, groups[call.group].group.max_size)
-            for call, problem in done.asked
+            for call, problem in record.asked
             if problem is None and not call.again and call.group in by_group
         ]
         with watch:
@@ -291,6 +310,26 @@ class Autoscaler:
             chosen, left_out = self._announcer.select(events, self._clocks.clock())
             self._submit((*chosen, *plan.refused))
         return left_out + plan.left_out
+
+    def _complete(self, record: LoopRecord, plans: Plans, marks: Sequence[Instant], watch: Watch) -> None:
+        """Adds to the record what is known at the loop's end. `marks`: the begin of the loop, then the end of each of its five
+        phases (observe, plan scale-up, act on it, plan scale-down, act on it)."""
+        sense, grown, growing, shrunk, shrinking = (after - before for before, after in pairwise(marks))
+        record.instant = marks[-1]
+        record.group_status = dict(self.group_registry.group_status)
+        record.pending, record.failures, record.slack = plans.pending, plans.failures, plans.slack
+        record.planned = {scale_up.group: scale_up.count for scale_up in plans.scale_ups}
+        record.needed_by = {scale_up.group: NeededBy.of(scale_up) for scale_up in plans.scale_ups}
+        record.queued = self.group_registry.queued
+        record.notes += (
+            *(stuck_note(group_status) for group_status in record.group_status.values() if group_status.stuck),
+            *plans.notes,
+            *(f"{failure.about} left out of the plan: {failure.error}" for failure in plans.failures),
+            *(slack_problems(plans.slack) if plans.slack else ()),
+        )
+        record.spent = LoopDurations(
+            sense=sense, plan=grown + shrunk, act=growing + shrinking, serving=watch.total, longest=watch.longest
+        )
 
     def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
         """The scale-up without the nodes whose pods were all placed while the plan was made. It has no nodes if scale-up is
@@ -317,59 +356,6 @@ class Autoscaler:
         state = self._state_machine.state
         now = state.pods.known(pod.uid)
         return now is not None and now.node is None and not now.ended and state.reservations.get(pod.uid) is None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Turn:
-    """The results of one loop, collected until its record is made."""
-
-    number: int
-    at: UnixTime
-    watch: Watch
-    done: Done = field(default_factory=Done)
-    silent: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    events_left_out: int = 0
-    scale_down: ScaleDownRecord | None = None
-    inquiry: Inquiry | None = None
-
-    def record(self, group_registry: NodeGroupRegistry, plans: Plans, marks: Sequence[Instant]) -> LoopRecord:
-        """The loop's record. `marks`: the begin of the loop, then the end of each of its five phases (observe, plan scale-up,
-        act on it, plan scale-down, act on it).
-        """
-        sense, grown, growing, shrunk, scale_down_loop = (after - before for before, after in pairwise(marks))
-        planned, act = grown + shrunk, growing + scale_down_loop
-        watch, done, plan = self.watch, self.done, plans.scale_up
-        return LoopRecord(
-            number=self.number,
-            at=self.at,
-            instant=marks[-1],
-            generation=Generation(0) if self.inquiry is None else self.inquiry.changes.generation,
-            group_status=dict(group_registry.group_status),
-            pending=plan.pending,
-            planned={scale_up.group: scale_up.count for scale_up in plan.scale_ups},
-            needed_by={scale_up.group: NeededBy.of(scale_up) for scale_up in plan.scale_ups},
-            asked=tuple(done.asked),
-            queued=group_registry.queued,
-            deleted=done.deleted,
-            lowered=done.lowered,
-            failed=done.failed,
-            silent=tuple(sorted(self.silent)),
-            problems=(*self.silent.values(), *done.problems),
-            notes=(
-                *self.notes,
-                *(stuck_note(group_status) for group_status in group_registry.group_status.values() if group_status.stuck),
-                *plans.notes,
-                *plan.notes,
-                *(f"{failure.about} left out of the plan: {failure.error}" for failure in plan.failures),
-                *(slack_problems(plans.slack) if plans.slack else ()),
-            ),
-            failures=plan.failures,
-            events_left_out=self.events_left_out,
-            spent=LoopDurations(sense=sense, plan=planned, act=act, serving=watch.total, longest=watch.longest),
-            scale_down=self.scale_down,
-            slack=plans.slack,
-        )
 
 
 def _scale_up_infos(scale_up: ScaleUp) -> list[ScaleUpInfo]:

@@ -1,7 +1,6 @@
 """Observes node groups for the autoscaler's loop: lists them from the providers and matches their instances to Nodes."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import anyio
 import structlog
@@ -14,50 +13,36 @@ from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon
 from slackwater.ports.clock import Clocks, Watch
 from slackwater.ports.protocols import NodeProvider, ProviderError
-from slackwater.runtime.autoscaler.provider_calls import Actor, Done
 from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observer:
-    """The sources that a loop observes: the state machine for Nodes and pods, the providers for node groups."""
-
-    state_machine: StateMachine
-    providers: Sequence[NodeProvider]
 
 
 class GroupObserver:
     """Updates the node group registry from the providers and the cluster state."""
 
     def __init__(
-        self, observer: Observer, group_registry: NodeGroupRegistry, actor: Actor, *, clocks: Clocks, timeout_seconds: float
+        self,
+        state_machine: StateMachine,
+        providers: Sequence[NodeProvider],
+        group_registry: NodeGroupRegistry,
+        *,
+        clocks: Clocks,
+        timeout_seconds: float,
     ) -> None:
-        self._observer = observer
+        self._state_machine = state_machine
+        self._providers = providers
         self._group_registry = group_registry
-        self._actor = actor
         self._clocks = clocks
         self._timeout = timeout_seconds
 
-    async def observe(self, done: Done, watch: Watch) -> Mapping[str, str]:
-        """Updates the registry. If instances are lost, has the providers delete them, and updates the registry again. Returns
-        the errors of providers that did not answer, by the provider's name."""
-        silent = await self._observe(watch)
-        due_cleanups = self._group_registry.due_cleanups(self._clocks.clock())
-        if due_cleanups:
-            await self._actor.clean(due_cleanups, done)
-            silent = {**silent, **await self._observe(watch)}
-        return silent
-
-    async def _observe(self, watch: Watch) -> Mapping[str, str]:
-        groups, silent = await ask_providers(self._observer.providers, timeout_seconds=self._timeout)
+    async def observe(self, watch: Watch) -> Mapping[str, str]:
+        """Updates the registry. Returns the errors of providers that did not answer, by the provider's name."""
+        groups, silent = await ask_providers(self._providers, timeout_seconds=self._timeout)
         with watch:
-            now = self._clocks.clock()
-            seen = observations(
-                groups, self._observer.state_machine, self._group_registry.policy, now=now, unix_now=self._clocks.steady()
-            )
-            self._group_registry.observe(groups, seen, now, silent=silent)
+            now, registry = self._clocks.clock(), self._group_registry
+            seen = observations(groups, self._state_machine, registry.policy, now=now, unix_now=self._clocks.steady())
+            registry.observe(groups, seen, now, silent=silent)
         return silent
 
 

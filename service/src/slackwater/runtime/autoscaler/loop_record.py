@@ -63,30 +63,30 @@ class NeededBy:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class LoopRecord:
-    """The record of one loop. `planned`: how many nodes the scale-up plan adds to each group; `needed_by`: what they are for.
-    `asked`: the scale-up calls to providers, each with its error or None. `queued`: scale-ups that wait for a limit. `deleted`
-    and `lowered`: lost instances that were deleted, and requested nodes by which targets were lowered, by group. `silent`: the
-    names of providers that did not answer. `problems` are errors, `notes` other remarks for people."""
+    """The record of one loop, which fills it as it runs. `planned`: how many nodes the scale-up plan adds to each group;
+    `needed_by`: what they are for. `asked`: the scale-up calls to providers, each with its error or None. `queued`: scale-ups
+    that wait for a limit. `deleted` and `lowered`: lost instances that were deleted, and requested nodes by which targets were
+    lowered, by group. `problems` are errors, those of providers that did not answer first; `notes` other remarks for people."""
 
     number: int
     at: UnixTime
-    #: The same moment on the monotonic clock, for comparison with times in `group_status`.
-    instant: Instant
+    #: The loop's end on the monotonic clock, for comparison with times in `group_status`.
+    instant: Instant = Instant(0.0)
+    #: That of the cluster state for which the plans were made.
     generation: Generation
     group_status: Mapping[GroupName, NodeGroupStatus] = field(default_factory=dict)
     pending: PendingCounts = field(default_factory=PendingCounts)
     planned: Mapping[GroupName, int] = field(default_factory=dict)
     needed_by: Mapping[GroupName, NeededBy] = field(default_factory=dict)
-    asked: tuple[tuple[Grow, ProviderError | None], ...] = ()
+    asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
     queued: tuple[ScaleUpInfo, ...] = ()
-    deleted: Mapping[GroupName, int] = field(default_factory=dict)
-    lowered: Mapping[GroupName, int] = field(default_factory=dict)
+    deleted: Counter[GroupName] = field(default_factory=Counter)
+    lowered: dict[GroupName, int] = field(default_factory=dict)
     #: The number of deleted instances by error code.
-    failed: Mapping[str, int] = field(default_factory=dict)
-    silent: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
+    failed: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     #: What was left out of the scale-up plan because of an error.
     failures: tuple[PlanFailure, ...] = ()

@@ -1,14 +1,12 @@
 """Calls the cloud providers for the autoscaler: changes the sizes of node groups, and deletes machines.
 
-- `Actor`: makes the calls of one loop, and reports the results to the node group registry.
+- `Actor`: makes the calls of one loop, and reports the results to the node group registry and in the loop's record.
 - `MachineRemover`: deletes the machines of drained nodes, with one call per group, and reports each result as an event.
 
 Invariant: every call has a deadline, and no call is made unless this replica leads.
 """
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, Literal, TypeVar
 
@@ -21,25 +19,13 @@ from slackwater.model.events import Event, NodeRemoved
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceId
 from slackwater.ports.protocols import NodeProvider, ProviderError
+from slackwater.runtime.autoscaler.loop_record import LoopRecord
 from slackwater.runtime.state_machine import StateMachine
 
 T = TypeVar("T")
 
 #: The most concurrent provider calls.
 _WIDTH: Final = 8
-
-
-@dataclass(slots=True)
-class Done:
-    """The results of one loop's provider calls. `asked`: the scale-ups, each with its error or None. `deleted`: the number of
-    deleted lost instances by group; `failed`: the same by error code. `lowered`: by how many nodes the target of each group was
-    lowered. `problems`: the errors as texts."""
-
-    asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
-    deleted: dict[GroupName, int] = field(default_factory=dict)
-    lowered: dict[GroupName, int] = field(default_factory=dict)
-    failed: Counter[str] = field(default_factory=Counter)
-    problems: list[str] = field(default_factory=list)
 
 
 class Actor:
@@ -60,28 +46,28 @@ class Actor:
         self._leading = leading
         self._timeout = timeout_seconds
 
-    async def clean(self, due_cleanups: Iterable[GroupCleanup], done: Done) -> None:
+    async def clean(self, due_cleanups: Iterable[GroupCleanup], record: LoopRecord) -> None:
         """Deletes lost instances, and lowers the targets of groups by the number of requested nodes that never came."""
-        await self._each(due_cleanups, lambda cleanup: self._clean_one(cleanup, done))
+        await self._each(due_cleanups, lambda cleanup: self._clean_one(cleanup, record))
 
-    async def grow(self, scale_ups: Iterable[Grow], done: Done) -> None:
+    async def grow(self, scale_ups: Iterable[Grow], record: LoopRecord) -> None:
         """Requests the scale-ups from the providers. Starts them in the given order (the most important first), and runs a few
         at a time."""
-        await self._each(scale_ups, lambda scale_up: self._grow(scale_up, done))
+        await self._each(scale_ups, lambda scale_up: self._grow(scale_up, record))
 
-    async def _clean_one(self, cleanup: GroupCleanup, done: Done) -> None:
+    async def _clean_one(self, cleanup: GroupCleanup, record: LoopRecord) -> None:
         provider = self._providers[cleanup.provider]
         try:
             match cleanup:
                 case Delete():
-                    await self._delete(cleanup, cleanup.lost, done)
+                    await self._delete(cleanup, cleanup.lost, record)
                 case LowerTarget():
                     await provider.lower(cleanup.group, seen=cleanup.seen, to=cleanup.to, timeout_seconds=self._timeout)
-                    done.lowered[cleanup.group] = cleanup.seen - cleanup.to
+                    record.lowered[cleanup.group] = cleanup.seen - cleanup.to
         except ProviderError as error:
-            done.problems.append(str(error))
+            record.problems.append(str(error))
 
-    async def _delete(self, cleanup: Delete, lost: Sequence[LostInstance], done: Done) -> None:
+    async def _delete(self, cleanup: Delete, lost: Sequence[LostInstance], record: LoopRecord) -> None:
         """Deletes the machines with one call. If the provider refuses it, tries each alone, for as long as one call may take:
         one machine that cannot go must not keep the others. Raises the last error."""
         try:
@@ -98,18 +84,18 @@ class Actor:
                 raise
             refused = error
         else:
-            done.deleted[cleanup.group] = done.deleted.get(cleanup.group, 0) + len(lost)
-            done.failed.update(problem.code for problem in lost)
+            record.deleted[cleanup.group] += len(lost)
+            record.failed.update(problem.code for problem in lost)
             return
         with anyio.move_on_after(self._timeout):
             for problem in lost:
                 try:
-                    await self._delete(cleanup, [problem], done)
+                    await self._delete(cleanup, [problem], record)
                 except ProviderError as error:
                     refused = error
         raise refused
 
-    async def _grow(self, scale_up: Grow, done: Done) -> None:
+    async def _grow(self, scale_up: Grow, record: LoopRecord) -> None:
         group_registry = self._group_registry
         group_registry.grow_begun(scale_up, self._clock())
         try:
@@ -118,11 +104,11 @@ class Actor:
             )
         except ProviderError as error:
             group_registry.grow_ended(scale_up, error.kind, error.detail, self._clock())
-            done.asked.append((scale_up, error))
-            done.problems.append(str(error))
+            record.asked.append((scale_up, error))
+            record.problems.append(str(error))
         else:
             group_registry.grow_ended(scale_up, None, "", self._clock())
-            done.asked.append((scale_up, None))
+            record.asked.append((scale_up, None))
 
     async def _each(self, items: Iterable[T], do: Callable[[T], Awaitable[None]]) -> None:
         limiter = anyio.CapacityLimiter(_WIDTH)
