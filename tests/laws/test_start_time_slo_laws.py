@@ -1,12 +1,21 @@
 """A start-time SLO is met with less room than the smallest that is the same at all times."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.slack.policy import PPM
-from slackwater.controllers.slack.start_time_slo import StartTimeSLO, Traffic, kept_ppm, plan_room
+from slackwater.controllers.slack.start_time_slo import (
+    ArrivalHistory,
+    StartTimeSLO,
+    Traffic,
+    choose_forecaster,
+    kept_ppm,
+    room_ahead,
+)
 from slackwater.model.columns import Int64
 from tests.support.arrivals import DAY, TRACES
 from tests.support.seeds import a_seed
@@ -16,6 +25,13 @@ SLO = StartTimeSLO(share_ppm=950_000, within_seconds=10, lead_seconds=120)
 #: Hours of room, against those of the smallest that is the same at all times.
 MOST = {"steady": 1.05, "daily": 0.8, "spikes": 0.8}
 LEARNT, JUDGED = 6 * DAY, 2 * DAY
+
+
+def plan_room(arrivals: Sequence[int] | Int64, slo: StartTimeSLO, *, ahead: int) -> Int64:
+    """The room in pods for each of the next `ahead` minutes, by the arrivals alone."""
+    history = ArrivalHistory.of(Traffic.of(arrivals), slo)
+    forecaster = choose_forecaster(history)
+    return room_ahead(history, forecaster, forecaster.exceeded, ahead=ahead)
 
 
 def lived_through(arrivals: Int64) -> Int64:

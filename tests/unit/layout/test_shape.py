@@ -44,7 +44,6 @@ _OFFERED: Final = {
     "AgentClient",
     "parse_non_negative_duration",
     "percent_scores",
-    "plan_room",
     "selecting",
     "detach",
     "forget_lists",

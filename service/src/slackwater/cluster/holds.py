@@ -16,7 +16,6 @@ leave the invariant for a moment, and restore it before they return: who judges 
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import reduce
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger import Ledger, PriorityShares
 from slackwater.model.objects import Pod
-from slackwater.model.resources import NOTHING, RESOURCES, Amounts
+from slackwater.model.resources import NOTHING, RESOURCES, Amounts, sum_of
 
 _NEVER: Final = Instant(math.inf)
 #: The usual case of `Holds.beside`.
@@ -142,7 +141,7 @@ class Holds:
 
     def guessed_on(self, row: Row) -> Amounts:
         """The room on the row that is held for pods which kube-scheduler may still put on other nodes."""
-        return reduce(Amounts.plus, (hold.amounts for hold in self._holds.values() if hold.guess and hold.row == row), NOTHING)
+        return sum_of(hold.amounts for hold in self._holds.values() if hold.guess and hold.row == row)
 
     def node_closing(self, row: Row) -> None:
         """Ends all holds on a row before the row is closed. Otherwise they would later release amounts that the closed row no

@@ -8,6 +8,7 @@ reserves none of them beyond what kube-scheduler itself assumes.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -83,6 +84,11 @@ class Amounts(NamedTuple):
 
 
 NOTHING: Final = Amounts(MilliCpu(0), Bytes(0))
+
+
+def sum_of(amounts: Iterable[Amounts]) -> Amounts:
+    """All of the amounts together."""
+    return reduce(Amounts.plus, amounts, NOTHING)
 
 
 def amounts_of(values: Sequence[int]) -> Amounts:

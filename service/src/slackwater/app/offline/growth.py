@@ -18,7 +18,6 @@ from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import pending_demand
-from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
 from slackwater.controllers.slack.planning_input import RunningPodRequests
@@ -76,18 +75,15 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
     with snapshot.fork():
         for name in starting:
             snapshot.close(snapshot.facts.row_of[name])
-        if slack is None:
-            found = LoopPlans(plan=plan_scale_up(snapshot, demand, groups, policy=policy, clock=time.perf_counter))
-        else:
-            found = plan_with_slack(
-                snapshot,
-                demand,
-                groups,
-                policy=policy,
-                clock=time.perf_counter,
-                slack=slack,
-                pod_requests=RunningPodRequests(running_pods),
-            )
+        found = plan_with_slack(
+            snapshot,
+            demand,
+            groups,
+            policy=policy,
+            clock=time.perf_counter,
+            slack=slack,
+            pod_requests=RunningPodRequests(running_pods),
+        )
     return Grown(snapshot=snapshot, running_pods=running_pods, groups=groups, group_of=group_of, pending=pending, found=found)
 
 

@@ -80,7 +80,7 @@ Resources = Mapping[str, int]
 
 def resources_of(node: Node) -> Resources:
     """What is allocatable on the node, by resource name."""
-    return {**dict(node.scalars), "cpu": node.allocatable.cpu, "memory": node.allocatable.memory}
+    return {"cpu": node.allocatable.cpu, "memory": node.allocatable.memory, **dict(node.scalars)}
 
 
 def upcoming_name(group: GroupName, number: int) -> NodeName:
@@ -233,15 +233,7 @@ def counts_for(quota: NodeQuota, node: Node) -> bool:
 
 def amount_of(node: Node, resource: str) -> int:
     """What counts for the node in a quota on the resource: 1 for `nodes`, else what is allocatable."""
-    match resource:
-        case "nodes":
-            return 1
-        case "cpu":
-            return node.allocatable.cpu
-        case "memory":
-            return node.allocatable.memory
-        case _:
-            return dict(node.scalars).get(resource, 0)
+    return 1 if resource == NODES else resources_of(node).get(resource, 0)
 
 
 #: The labels in which similar groups do not differ: what kind of machine it is, and how it is paid for.

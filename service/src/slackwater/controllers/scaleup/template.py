@@ -24,7 +24,7 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import BoughtNode
-from slackwater.controllers.scaleup.groups import Template
+from slackwater.controllers.scaleup.groups import Template, resources_of
 from slackwater.fit.plugins.node_affinity import judge_node_affinity
 from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
 from slackwater.model.devices import ResourceSlice
@@ -312,9 +312,8 @@ def shortfalls(promised: Node, came: Node) -> str:
 
 
 def _less(promised: Node, came: Node) -> Iterator[str]:
-    has = {"cpu": came.allocatable.cpu, "memory": came.allocatable.memory, **dict(came.scalars)}
-    wanted = {"cpu": promised.allocatable.cpu, "memory": promised.allocatable.memory, **dict(promised.scalars)}
-    for name, amount in wanted.items():
+    has = resources_of(came)
+    for name, amount in resources_of(promised).items():
         if (there := has.get(name, 0)) < amount:
             unit = "m" if name == "cpu" else ""
             yield f"{name} {there}{unit} instead of {amount}{unit}"

@@ -214,14 +214,6 @@ def _within(limits: Sequence[tuple[str, int]], kind: Kind) -> int:
 MOST: Final = 50_000
 
 
-@dataclass(slots=True)
-class _Group:
-    """The pods of one controller that have the annotation: the newest one, and their number."""
-
-    pod: Pod
-    count: int = 0
-
-
 def wanted(text: str, replicas: int) -> int:
     """Reads how many placeholders the text of an annotation asks for. `replicas`: the number of which a percentage is taken.
     Raises ValueError if the text cannot be read, or asks for more than `MOST`."""
@@ -254,7 +246,8 @@ def marked(
         name = f"{workload.ref.kind} {workload.namespace}/{workload.ref.name}"
         asks.append((name, workload.slack, workload.replicas, newest.get(key, workload.pod)))
     for name, group in sorted(_by_controller(pods, decided_keys).items()):
-        asks.append((name, group.pod.eviction_facts.slack, group.count, group.pod))
+        newest_pod = max(group, key=lambda pod: (pod.created_at, pod.key))
+        asks.append((name, newest_pod.eviction_facts.slack, len(group), newest_pod))
     found: list[PodHeadroom] = []
     problems: list[str] = []
     for name, text, replicas, pod in asks:
@@ -268,17 +261,13 @@ def marked(
     return found, problems
 
 
-def _by_controller(pods: Iterable[Pod], decided_keys: set[tuple[str, Owner]]) -> dict[str, _Group]:
+def _by_controller(pods: Iterable[Pod], decided_keys: set[tuple[str, Owner]]) -> dict[str, list[Pod]]:
     """Groups the pods by controller, keyed by a name for people; a pod without a controller is a group of its own. Leaves out
     the pods of controllers in `decided_keys`."""
-    groups: dict[str, _Group] = {}
+    groups: dict[str, list[Pod]] = {}
     for pod in pods:
         owner = pod.eviction_facts.owner
-        if owner is not None and (pod.key.namespace, owner) in decided_keys:
-            continue
-        name = f"Pod {pod.key}" if owner is None else f"{owner.kind} {pod.key.namespace}/{owner.name}"
-        group = groups.setdefault(name, _Group(pod))
-        group.count += 1
-        if (pod.created_at, pod.key) > (group.pod.created_at, group.pod.key):
-            group.pod = pod
+        if owner is None or (pod.key.namespace, owner) not in decided_keys:
+            name = f"Pod {pod.key}" if owner is None else f"{owner.kind} {pod.key.namespace}/{owner.name}"
+            groups.setdefault(name, []).append(pod)
     return groups

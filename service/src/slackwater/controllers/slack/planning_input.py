@@ -7,20 +7,19 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Final
 
 from slackwater.controllers.slack.policy import SlackRule
 from slackwater.model.ids import Row
+from slackwater.model.node_taints import repels
 from slackwater.model.objects import Labels, Node, Pod, Taint, is_daemon
 from slackwater.model.placeholders import a_placeholder
 from slackwater.model.pod_constraints import Kind, Toleration
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import NOTHING, Amounts, sum_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import PodsByRow
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
 
-_HARD: Final = frozenset({"NoSchedule", "NoExecute"})
 #: Prefixes of the keys of taints about a temporary state of a node. Such a taint does not dedicate the node to certain pods.
 _PASSING: Final = (
     "node.kubernetes.io/",
@@ -80,7 +79,7 @@ class RunningPodRequests:
         return list(dict.fromkeys(pod.kind.requests for pod in pods if may_recur(pod)))
 
     def daemons(self, row: Row) -> Amounts:
-        return reduce(Amounts.plus, (pod.kind.requests for pod, _ in self._running_pods.on(row) if is_daemon(pod)), NOTHING)
+        return sum_of(pod.kind.requests for pod, _ in self._running_pods.on(row) if is_daemon(pod))
 
     def in_use(self, row: Row) -> bool:
         """Does the row have a pod other than DaemonSet pods?"""
@@ -123,7 +122,7 @@ def slack_input_of(
     pods.update(dict.fromkeys(() if rule.node_labels else waiting))
     return SlackInput(
         n_nodes=len(inside),
-        capacity=_sum(node.allocatable for _, node in inside),
+        capacity=sum_of(node.allocatable for _, node in inside),
         rooms=tuple(rooms),
         pods=tuple(pods),
         tolerations=tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in sorted(common, key=_by_key)),
@@ -149,7 +148,7 @@ def _lasting(node: Node) -> frozenset[Taint]:
     state or the node's removal."""
     own = (TO_BE_DELETED_TAINT, DELETION_CANDIDATE_TAINT)
     return frozenset(
-        taint for taint in node.taints if taint.effect in _HARD and taint.key not in own and not taint.key.startswith(_PASSING)
+        taint for taint in node.taints if repels(taint) and taint.key not in own and not taint.key.startswith(_PASSING)
     )
 
 
@@ -159,13 +158,6 @@ def _common_taints(nodes: Sequence[Node]) -> frozenset[Taint]:
 
 def _by_key(taint: Taint) -> tuple[str, str, str]:
     return (taint.key, taint.value, taint.effect)
-
-
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    total = NOTHING
-    for each in amounts:
-        total = total.plus(each)
-    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,14 @@ what was kept in the previous loop (`state`).
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from math import ceil
 from typing import Final
 
 from slackwater.controllers.slack.planning_input import SlackInput
 from slackwater.controllers.slack.policy import PPM, SlackRule
-from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater.model.resources import NOTHING, Amounts, amounts_of, sum_of
 
 _Pair = tuple[Fraction, Fraction]
 #: The number of pods that a kubelet takes by default.
@@ -126,7 +127,7 @@ def _bounds(
     If the rule has no nodes, the mean of `rooms` takes the place of the average node. `tolerated` multiplies its share."""
     n_nodes, capacity = slack_input.n_nodes, slack_input.capacity
     if not n_nodes:
-        n_nodes, capacity = len(rooms), _sum(rooms)
+        n_nodes, capacity = len(rooms), sum_of(rooms)
     piece = [tolerated * Fraction(has, n_nodes * rule.granularity) for has in capacity]
     if rule.sizing == "v2" and pods:
         # A resource that no pod requests does not bound pieces by pods: the user asked for room in it all the same.
@@ -164,11 +165,7 @@ def _count(left: _Pair, bound: _Pair) -> int | None:
 
 
 def _most(pods: Sequence[Amounts]) -> Amounts:
-    return amounts_of([max(pod.cpu for pod in pods), max(pod.memory for pod in pods)])
-
-
-def _sum(rooms: Sequence[Amounts]) -> Amounts:
-    return amounts_of([sum(room.cpu for room in rooms), sum(room.memory for room in rooms)])
+    return reduce(Amounts.at_least, pods)
 
 
 def _whole(pair: _Pair) -> Amounts:

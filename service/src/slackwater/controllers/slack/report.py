@@ -11,7 +11,7 @@ from slackwater.controllers.slack.slo_sizing import SLORoom
 from slackwater.controllers.slack.start_time_slo import Forecaster
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import NOTHING, Amounts, sum_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +88,11 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
     kept for slack alone. `nodes` are the group's. CPU in milliCPU, memory in bytes."""
     here = [each for each in plan.state.placeholders if each.place in nodes]
     coming = [each for each in plan.state.placeholders if plan.coming.get(each.number) == group]
-    amount = NOTHING
-    for each in here:
-        amount = amount.plus(each.pod.kind.requests)
     sources = Counter(each.source for each in (*here, *coming))
     return {
         "placeholders": len(here),
         "coming": len(coming),
-        **_amounts(amount),
+        **_amounts(sum_of(each.pod.kind.requests for each in here)),
         "sources": dict(sorted(sources.items())),
         "nodesForSlackAlone": plan.alone_in.get(group, 0),
     }

@@ -9,7 +9,7 @@ plan for real pods. The callers are the planning process and simulations from a 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Final
@@ -36,7 +36,7 @@ from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import Kind
-from slackwater.model.resources import NOTHING, Amounts, amounts_of
+from slackwater.model.resources import NOTHING, Amounts, amounts_of, sum_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
@@ -158,7 +158,7 @@ def _with_placeholders(
     scale_ups, placeholders, coming = stage.together(found, more)
     load = SlackLoad(
         used=used,
-        asked=_sum(cut.asked for cut in found.cuts.values()),
+        asked=sum_of(cut.asked for cut in found.cuts.values()),
         rules=slack.policy.rules,
         headroom=sum(each.count for each in wanted),
     )
@@ -369,11 +369,7 @@ class _Stage:
         return plan_scale_up(self._snapshot, asked, groups, policy=own, clock=clock)
 
 
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    return reduce(Amounts.plus, amounts, NOTHING)
-
-
 def _room(group: GrowableGroup) -> Amounts:
     assert group.template is not None
-    taken = _sum(pod.kind.requests for pod in group.template.running_pods)
+    taken = sum_of(pod.kind.requests for pod in group.template.running_pods)
     return group.template.node.allocatable.minus(taken).not_below_zero()

@@ -31,6 +31,7 @@ from slackwater.controllers.slack.start_time_slo import (
 )
 from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.columns import Int64
+from slackwater.model.node_taints import repels
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.start_time_slo import KindShare, Observed
@@ -212,7 +213,7 @@ def _of_this_minute(seen: Observed, slo: StartTimeSLO, before: Forecast | None) 
     else:
         drawn = before
     hour = Traffic.of(seen.arrivals[-_HOUR:], seen.departures[-_HOUR:])
-    above = int(above_usual(hour, slo.bucket_seconds)[-1]) if len(hour) else 0
+    above = int(above_usual(hour)[-1]) if len(hour) else 0
     return replace(drawn, minute=seen.minute, above=above)
 
 
@@ -299,9 +300,8 @@ def _takes(group: GrowableGroup, kind: Kind, comparing: bool) -> bool:
     if group.template is None:
         return False
     node = group.template.node
-    hard = [taint for taint in node.taints if taint.effect in {"NoSchedule", "NoExecute"}]
     return (
         kind.requests.within(node.allocatable)
         and all(node.labels.get(key) == value for key, value in kind.node_selector)
-        and all(tolerated(taint, kind.tolerations, comparing=comparing) for taint in hard)
+        and all(tolerated(taint, kind.tolerations, comparing=comparing) for taint in node.taints if repels(taint))
     )

@@ -1,6 +1,8 @@
 """Start-time SLO: computes, from past arrivals, the room with which a share of a class's new pods starts within T seconds.
 
-    room = plan_room(arrivals, slo, ahead=60)   # the room in pods for each of the next 60 buckets
+    history = ArrivalHistory.of(traffic, slo)
+    forecaster = choose_forecaster(history)
+    room = room_ahead(history, forecaster, forecaster.exceeded, ahead=60)    # in pods, for each of the next 60 minutes
 
 A pod starts at once if room is kept for it; else it waits for a node. Room that a pod has taken is replaced one lead later; the
 lead is the time that a node takes to start, and a loop. So the room must cover the pods that arrive within one lead, less the
@@ -10,16 +12,12 @@ room is needed if T is one lead or longer.
 The pods that go can be predicted in part: if more pods run than on average in the last hour, some of the difference will be
 gone one lead later. That share is estimated from the history by least squares, and so much less room is kept.
 
-Forecasters predict how much room will be needed, from the arrival history:
-
-    forecaster = choose_forecaster(history)
-    forecaster.ahead(history, exceeded, ahead=60)    # the room for each of the next 60 buckets
-
-For a future bucket a forecaster selects past needs of room that are like the future one: all of them; those at the same minute
-of the hour in the last day; or those at the same time of the day, exactly or within some forty minutes. The room is a quantile
-of the selected needs: the share `exceeded` of them is above the room. The share is the same at all times (the newsvendor's
-critical ratio, with one price for all). The reason: one more pod of room is used in each minute that needs it. So room is
-better kept at the time at which it is needed more often, until all times need it equally often.
+Forecasters predict how much room will be needed, from the arrival history. For a future bucket a forecaster selects past needs
+of room that are like the future one: all of them; those at the same minute of the hour in the last day; or those at the same
+time of the day, exactly or within some forty minutes. The room is a quantile of the selected needs: the share `exceeded` of
+them is above the room. The share is the same at all times (the newsvendor's critical ratio, with one price for all). The
+reason: one more pod of room is used in each minute that needs it. So room is better kept at the time at which it is needed more
+often, until all times need it equally often.
 
 Each forecaster is tried on the history; for each bucket it knows only the buckets before. Of the forecasters that would have
 met the SLO, the one with the least room is used. `slo_sizing` decides how large the share `exceeded` is. This module does not
@@ -36,31 +34,31 @@ import numpy as np
 from slackwater.controllers.slack.policy import PPM
 from slackwater.model.columns import Int64
 
-#: The number of running pods is compared with its average over so many seconds.
-USUAL_SECONDS: Final = 3600
+#: Pods are counted in buckets of a minute.
+_SECONDS: Final = 60
+#: In buckets. The number of running pods is compared with its average over an hour.
+_HOUR, _DAY = 60, 1440
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTimeSLO:
     """A start-time SLO: `share_ppm` millionths of the pods start within `within_seconds`. A node takes pods `lead_seconds`
-    after the loop that requests it. An unneeded node stays for `keep_seconds`. Pods are counted in buckets of
-    `bucket_seconds`."""
+    after the loop that requests it. An unneeded node stays for `keep_seconds`."""
 
     share_ppm: int
     within_seconds: int
     lead_seconds: int
     keep_seconds: int = 0
-    bucket_seconds: int = 60
 
     @property
     def lead(self) -> int:
         """The lead in buckets, at least one."""
-        return max(-(-self.lead_seconds // self.bucket_seconds), 1)
+        return max(-(-self.lead_seconds // _SECONDS), 1)
 
     @property
     def keep(self) -> int:
         """The time that an unneeded node stays, in whole buckets."""
-        return self.keep_seconds // self.bucket_seconds
+        return self.keep_seconds // _SECONDS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +99,7 @@ class ArrivalHistory:
 
     @classmethod
     def of(cls, seen: Traffic, slo: StartTimeSLO) -> "ArrivalHistory":
-        above = np.maximum(above_usual(seen, slo.bucket_seconds), 0)
+        above = np.maximum(above_usual(seen), 0)
         gone = _gone_percent(above, slo.lead)
         needed = _needed(seen, slo, above * gone // 100)
         return cls(seen=seen, slo=slo, above=above, gone_percent=gone, needed=needed)
@@ -111,11 +109,11 @@ class ArrivalHistory:
         return np.asarray(np.maximum(wanted - self.above * self.gone_percent // 100, 0), np.int64)
 
 
-def above_usual(seen: Traffic, bucket_seconds: int) -> Int64:
+def above_usual(seen: Traffic) -> Int64:
     """The number of pods after each bucket less the mean of the hour up to that bucket; shape (n,); may be negative."""
-    level, hour = seen.level(), max(USUAL_SECONDS // bucket_seconds, 1)
+    level = seen.level()
     ends = np.arange(1, len(level) + 1)
-    begins = np.maximum(ends - hour, 0)
+    begins = np.maximum(ends - _HOUR, 0)
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(level)])
     return np.asarray(level - (sums[ends] - sums[begins]) // (ends - begins), np.int64)
 
@@ -168,9 +166,8 @@ def _highest(values: Int64, back: int) -> Int64:
     return found
 
 
-_HOUR, _DAY = 3600, 86_400
-#: In seconds: how far two times of the day may differ to count as about the same; how long a block with one forecast is.
-_AROUND, _BLOCK = 2400, 600
+#: In buckets: how far two times of the day may differ to count as about the same; how long a block with one forecast is.
+_AROUND, _BLOCK = 40, 10
 #: Values of `exceeded` that are tried. The largest, which needs the least room, comes first.
 _SHARES: Final = tuple(0.6 * 0.75**step for step in range(21))
 #: Extrapolation above the largest known need: a quarter more for each factor e by which the room may be exceeded less often.
@@ -200,14 +197,6 @@ class Forecaster:
     exceeded: float = 1.0
     odds: float = 1.0
 
-    def ahead(self, history: ArrivalHistory, exceeded: float, *, ahead: int) -> Int64:
-        """The room in pods for each of the next `ahead` buckets, shape (ahead,). The share `exceeded` of the selected needs is
-        above the room."""
-        if not self.period:
-            return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
-        known = np.concatenate([history.needed, np.zeros(ahead + self.around, np.int64)])
-        return self.estimate(self.like(known, len(history.seen), len(history.seen) + ahead), exceeded)[:ahead]
-
     def estimate(self, like: Int64, exceeded: float) -> Int64:
         return np.repeat(_above(like, exceeded), self.block)
 
@@ -226,20 +215,16 @@ class Forecaster:
         return found
 
 
-def plan_room(arrivals: Iterable[int] | Int64, slo: StartTimeSLO, *, ahead: int) -> Int64:
-    """The room in pods for each of the next `ahead` buckets, by the arrivals alone. `arrivals`: the number of pods in each
-    bucket, the newest last."""
-    history = ArrivalHistory.of(Traffic.of(np.asarray(arrivals, np.int64)), slo)
-    forecaster = choose_forecaster(history)
-    return room_ahead(history, forecaster, forecaster.exceeded, ahead=ahead)
-
-
 def room_ahead(history: ArrivalHistory, forecaster: Forecaster, exceeded: float, *, ahead: int) -> Int64:
-    """The room in pods for each of the next `ahead` buckets, shape (ahead,). The caller then reduces it if more pods run than
-    usual (`ArrivalHistory.gone_percent`)."""
+    """The room in pods for each of the next `ahead` buckets, shape (ahead,): the share `exceeded` of the selected needs is
+    above it. The caller then reduces it if more pods run than usual (`ArrivalHistory.gone_percent`)."""
     if history.slo.within_seconds >= history.slo.lead_seconds or not len(history.seen):
         return np.zeros(ahead, np.int64)
-    return forecaster.ahead(history, exceeded, ahead=ahead)
+    if not forecaster.period:
+        return np.repeat(_above(np.sort(history.needed)[None], exceeded), ahead)
+    known = np.concatenate([history.needed, np.zeros(ahead + forecaster.around, np.int64)])
+    like = forecaster.like(known, len(history.seen), len(history.seen) + ahead)
+    return forecaster.estimate(like, exceeded)[:ahead]
 
 
 def choose_forecaster(history: ArrivalHistory) -> Forecaster:
@@ -261,13 +246,11 @@ def choose_forecaster(history: ArrivalHistory) -> Forecaster:
 
 def _possible(history: ArrivalHistory) -> Iterable[Forecaster]:
     """The cyclic forecasters for which the history has enough cycles, and one more cycle to try them on."""
-    bucket, lead = history.slo.bucket_seconds, history.slo.lead
-    hour, day = _HOUR // bucket, _DAY // bucket
-    around, block = _AROUND // bucket, max(_BLOCK // bucket, 1)
+    lead = history.slo.lead
     for forecaster, least in (
-        (Forecaster(period=hour, cycles=24, around=lead, most=True), 12),
-        (Forecaster(period=day, cycles=3, around=lead, most=True), 3),
-        (Forecaster(period=day, cycles=3, around=around, block=block), 1),
+        (Forecaster(period=_HOUR, cycles=24, around=lead, most=True), 12),
+        (Forecaster(period=_DAY, cycles=3, around=lead, most=True), 3),
+        (Forecaster(period=_DAY, cycles=3, around=_AROUND, block=_BLOCK), 1),
     ):
         cycles = min(forecaster.cycles, (len(history.seen) - forecaster.around) // forecaster.period - 1)
         if cycles >= least:

@@ -175,6 +175,7 @@ class LeavingPods:
     begun: dict[int, Instant] = field(default_factory=dict)
 
     def step(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+        """Does what is due. Returns the question where pods fit; and the reason why the removal must be given up, if any."""
         there = {pod.uid: pod for pod in node_view.movers}
         for uid in [uid for uid in self.evictions if uid not in there]:
             del self.evictions[uid]
@@ -183,17 +184,15 @@ class LeavingPods:
             return [], None
         group = min(self.limits.group_of(pod.priority) for pod in waiting)
         began = self.begun.setdefault(group, now)
-        effects: list[Effect] = []
         for pod in node_view.movers:
             if self.limits.group_of(pod.priority) == group:
-                effect, problem = self._step(pod, disruptions, now)
+                problem = self._step(pod, disruptions, now)
                 if problem is not None:
-                    return effects, problem
-                effects += effect
+                    return [], problem
         sought = tuple(uid for uid, each in self.evictions.items() if each.step == "seeking" and each.asked_at == now)
         if sought:
-            effects.append(FindDestinations(self.node, sought))
-        return effects, self._overdue(waiting, group, began, now) if not effects else None
+            return [FindDestinations(self.node, sought)], None
+        return [], self._overdue(waiting, group, began, now)
 
     def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
         """Looks for a pod that the eviction API always refuses, before the first eviction is sent. Returns the reason and the
@@ -207,22 +206,22 @@ class LeavingPods:
         """Whether the pod's machine migrates, instead of being evicted."""
         return self.limits.migrate and pod.migratable
 
-    def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> tuple[list[Effect], Problem | None]:
+    def _step(self, pod: Pod, disruptions: Disruptions, now: Instant) -> Problem | None:
         eviction = self.evictions.get(pod.uid)
         if eviction is None:
-            return self._first(pod, now), None
+            self._first(pod, now)
+            return None
         if eviction.step in {"asked", "taken", "migrating"}:
-            return [], None
+            return None
         if eviction.homeless_at is not None and now - eviction.homeless_at >= self.limits.eviction_timeout:
-            return [], (UnremovableReason.NO_PLACE, f"{pod.key}: {eviction.detail}")
+            return UnremovableReason.NO_PLACE, f"{pod.key}: {eviction.detail}"
         if eviction.step == "refused" or (
             eviction.homeless_at is None and now - eviction.first_at >= self.limits.eviction_timeout
         ):
             return self._last(eviction, now)
-        if now - eviction.asked_at < self._pause(eviction, disruptions):
-            return [], None
-        eviction.step, eviction.asked_at = "seeking", now
-        return [], None
+        if now - eviction.asked_at >= self._pause(eviction, disruptions):
+            eviction.step, eviction.asked_at = "seeking", now
+        return None
 
     def _pause(self, eviction: _PodEviction, disruptions: Disruptions) -> float:
         if eviction.step == "seeking":
@@ -230,17 +229,13 @@ class LeavingPods:
         allowed = eviction.step == "waiting" and eviction.detail and disruptions.allows(eviction.pod)
         return _SHORTEST_PAUSE_SECONDS if allowed else self.limits.retry_interval
 
-    def _first(self, pod: Pod, now: Instant) -> list[Effect]:
-        eviction = self.evictions[pod.uid] = _PodEviction(pod, "waiting", now, now)
+    def _first(self, pod: Pod, now: Instant) -> None:
+        eviction = self.evictions[pod.uid] = _PodEviction(pod, "seeking", now, now)
         if pod.deleting:
             eviction.step = "taken"
-            return []
-        if self.migrates(pod):
+        elif self.migrates(pod):
             eviction.step = "migrating"
             self.migrations.ask(pod.uid, self.node)
-            return []
-        eviction.step = "seeking"
-        return []
 
     def found(self, event: DestinationsFound, now: Instant) -> list[Effect]:
         """Handles the end of a check: sends the evictions of the pods that have a destination, if there is still room."""
@@ -269,17 +264,17 @@ class LeavingPods:
         grace = int(seconds) if pod.grace_seconds > seconds else None
         return Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=eviction.forced)
 
-    def _last(self, eviction: _PodEviction, now: Instant) -> tuple[list[Effect], Problem | None]:
+    def _last(self, eviction: _PodEviction, now: Instant) -> Problem | None:
         """Handles an eviction that was refused or tried for too long. With `force` deletes the pod; else returns the reason why
         the removal must be given up."""
         if self.limits.force and not eviction.forced:
             eviction.forced, eviction.first_at = True, now
             eviction.step, eviction.asked_at = "seeking", now
-            return [], None
+            return None
         unremovable_reason = (
             UnremovableReason.EVICTION_REFUSED if eviction.step == "refused" else UnremovableReason.EVICTION_TIMEOUT
         )
-        return [], (unremovable_reason, f"{eviction.pod.key}: {eviction.detail}")
+        return unremovable_reason, f"{eviction.pod.key}: {eviction.detail}"
 
     def _overdue(self, waiting: list[Pod], group: int, began: Instant, now: Instant) -> Problem | None:
         seconds = self.limits.priority_groups[group].time + self.limits.headroom_seconds
