@@ -44,6 +44,7 @@ from tests.bench.simulation.inputs import Pending, a_node, full
 from tests.support import installed
 from tests.support.cloud import Cloud
 from tests.support.planners import PIECES
+from tests.support.scaling import switched_off
 from tests.support.service import Service, a_service
 
 NAME: Final = "autoscaler-loop"
@@ -241,10 +242,11 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
         cloud.has(f"group-{number}", template=template).boot_outcome = lambda _: "silent"
     policy = replace(installed.SCALE_UP, pending=installed.PENDING, max_nodes_per_scale_up=0)
     effects: list[Effect] = []
+    group_registry = NodeGroupRegistry(NodeGroupPolicy(in_cluster=100, in_group={GroupName("group-0"): 100}))
     return Autoscaler(
         service.state_machine,
         [cloud],
-        group_registry=NodeGroupRegistry(NodeGroupPolicy(in_cluster=100, in_group={GroupName("group-0"): 100})),
+        group_registry=group_registry,
         planning=planning,
         rules=lambda: ScaleUpRules(policy=policy),
         submit=effects.extend,
@@ -252,6 +254,7 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
         clocks=Clocks(clock=lambda: Instant(clock()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
         counts=LoopCounts(),
         config=LoopConfig(),
+        scale_down_loop=switched_off(service.state_machine, group_registry),
     )
 
 

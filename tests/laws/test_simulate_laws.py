@@ -127,7 +127,7 @@ def the_loops_plans(cluster: Cluster, settings: Settings) -> tuple[Plans, ScaleD
         rules=ScaleUpRules(policy=policy),
         group_status=group_status,
         now=UnixTime(datetime.now(UTC).timestamp()),
-        scale_down=ScaleDownInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings), timeout_seconds=0.0),
+        scale_down=ScaleDownInquiry(state=ScaleDownState(), policy=scale_down_policy_of(settings)),
     )
     maker = PlanMaker(lambda: 0.0)
     plans = maker.make(inquiry)

@@ -129,7 +129,7 @@ async def test_a_group_at_zero_remembers_that_its_machines_are_smaller_than_prom
 
 @pytest.mark.parametrize("trouble", ["a taint", "no device"])
 async def test_what_one_broken_machine_may_explain_is_tried_twice(trouble: str) -> None:
-    scenario = Scenario(group_registry=NodeGroupPolicy(provision_seconds=60.0, backoff=BackoffPolicy(first_seconds=30.0)))
+    scenario = Scenario(group_registry=NodeGroupPolicy(provision_seconds=60.0, backoff=BackoffPolicy(initial=30.0)))
     pool = scenario.cloud.has("a", template=a_template("4", FPGA))
     pool.delays = Delays(equipped_after=1e9, untainted_after=1e9)
     if trouble == "a taint":

@@ -63,6 +63,22 @@ class Trace:
     most_nodes: int = 0
 
 
+def switched_off(state_machine: StateMachine, group_registry: NodeGroupRegistry) -> ScaleDownLoop:
+    """A scale-down loop that removes nothing."""
+
+    def submit(effects: Iterable[Effect]) -> None:
+        assert not list(effects)
+
+    return ScaleDownLoop(
+        state_machine=state_machine,
+        group_registry=group_registry,
+        policy=lambda: replace(installed.SCALE_DOWN, enabled=False),
+        submit=submit,
+        clock=lambda: Instant(0.0),
+        steady=lambda: UnixTime(0.0),
+    )
+
+
 class Scenario:
     """See the module. `limit` is that of nodes in creation."""
 
@@ -106,9 +122,9 @@ class Scenario:
         """Where plans are made."""
         return InlinePlanning(a_feed(self.state_machine))
 
-    def scale_down_loop(self) -> ScaleDownLoop | None:
+    def scale_down_loop(self) -> ScaleDownLoop:
         """Who removes nodes; here nobody."""
-        return None
+        return switched_off(self.state_machine, self.group_registry)
 
     def observing(self) -> Callable[[], tuple[Observed, ...]]:
         """What tells of the pods that something was promised for; here nothing was."""

@@ -97,7 +97,6 @@ class ShrinkScene(Scenario):
             state_machine=self.state_machine,
             group_registry=self.group_registry,
             policy=lambda: self.shrink_policy,
-            timeout_seconds=0.0,
             submit=self.effects.extend,
             clock=self.time.clock,
             steady=self.time.wall,

@@ -1,6 +1,7 @@
 """What the autoscaler is told by the configuration file."""
 
-from slackwater.app.autoscaler import loop_config_of, node_group_policy_of
+from slackwater.app.autoscaler import loop_config_of
+from slackwater.app.policies import node_group_policy_of
 from slackwater.app.settings import Settings, loads
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -22,14 +23,14 @@ def test_the_node_group_registry_gets_its_limits_and_its_provision_timeout() -> 
     assert policy.provision_seconds == 300
     assert policy.doubt_seconds == 80, "a call that is repeated has had the time to end twice"
     backoff = policy.backoff
-    assert (backoff.first_seconds, backoff.longest_seconds, backoff.forget_seconds) == (60, 600, 3600)
+    assert (backoff.initial, backoff.max, backoff.reset) == (60, 600, 3600)
 
 
 def test_the_defaults_are_cluster_autoscalers() -> None:
     policy = node_group_policy_of(Settings())
     assert (policy.in_cluster, policy.in_other_groups, policy.provision_seconds) == (100, 100, 900)
     backoff = policy.backoff
-    assert (backoff.first_seconds, backoff.longest_seconds, backoff.forget_seconds) == (300, 1800, 10_800)
+    assert (backoff.initial, backoff.max, backoff.reset) == (300, 1800, 10_800)
 
 
 def test_an_early_loop_waits_for_less_than_an_interval() -> None:

@@ -24,18 +24,17 @@ from slackwater.app.clouds import open_clouds
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals
 from slackwater.app.policies import (
     drain_policy_of,
+    node_group_policy_of,
     scale_down_policy_of,
     scale_up_policy_of,
     slack_policy_of,
     slo_classes_of,
     strict_for_of,
-    taint_rules_of,
 )
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, BadPriorities, Priorities
@@ -44,7 +43,7 @@ from slackwater.model.auxiliary import AuxiliaryKind
 from slackwater.model.effects import DrainReport, Effect, FindDestinations, RemoveNode
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, UnixTime
-from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Clocks, SteadyClock, Times
@@ -218,7 +217,6 @@ class AutoscalerService:
             state_machine=self._state_machine,
             group_registry=self._group_registry,
             policy=lambda: policy,
-            timeout_seconds=seconds(settings.autoscaler.scale_down.simulation_timeout),
             submit=self._submit,
             clock=self._times.monotonic,
             steady=self._steady,
@@ -283,26 +281,6 @@ class AutoscalerService:
         except (KubeError, BadPriorities) as error:
             return (f"priorities stay as they were: {error}",)
         return ()
-
-
-def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
-    """The policy of the node group registry: limits on nodes in creation, timeouts and back-offs."""
-    autoscaler = settings.autoscaler
-    creation = autoscaler.creation
-    groups = {GroupName(group.name): group for group in autoscaler.node_groups}
-    return NodeGroupPolicy(
-        in_cluster=autoscaler.max_nodes_in_creation,
-        in_group={name: group.max_nodes_in_creation for name, group in groups.items()},
-        provision_seconds=seconds(creation.timeout),
-        doubt_seconds=max(60.0, 2 * seconds(creation.call_timeout)),
-        backoff=BackoffPolicy(
-            first_seconds=seconds(creation.backoff.initial),
-            longest_seconds=seconds(creation.backoff.max),
-            forget_seconds=seconds(creation.backoff.reset),
-        ),
-        off=frozenset(name for name, group in groups.items() if not group.enabled),
-        taints=taint_rules_of(settings),
-    )
 
 
 def loop_config_of(settings: Settings) -> LoopConfig:

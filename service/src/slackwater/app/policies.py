@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from zoneinfo import ZoneInfo
 
 from slackwater.app.settings import Settings
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
 from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.policy import Policy, PreemptionPolicy
@@ -199,6 +200,22 @@ def answer_seconds_of(settings: Settings) -> float:
 def backpressure_seconds_of(settings: Settings) -> float:
     """The longest time in seconds for which filter's answer is delayed while binds queue."""
     return _HELD_BACK * seconds(settings.extender.http_timeout)
+
+
+def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
+    """The policy of the node group registry: limits on nodes in creation, timeouts and back-offs."""
+    autoscaler, creation = settings.autoscaler, settings.autoscaler.creation
+    groups = {GroupName(group.name): group for group in autoscaler.node_groups}
+    return _built(
+        NodeGroupPolicy,
+        creation,
+        in_cluster=autoscaler.max_nodes_in_creation,
+        in_group={name: group.max_nodes_in_creation for name, group in groups.items()},
+        provision_seconds=seconds(creation.timeout),
+        doubt_seconds=max(60.0, 2 * seconds(creation.call_timeout)),
+        off=frozenset(name for name, group in groups.items() if not group.enabled),
+        taints=taint_rules_of(settings),
+    )
 
 
 def audit_config_of(settings: Settings) -> AuditConfig:

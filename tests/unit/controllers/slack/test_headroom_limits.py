@@ -69,10 +69,10 @@ def test_all_namespaces_share_a_twentieth_and_who_wants_least_gets_it() -> None:
 
 def test_buffers_and_rules_without_limits_are_not_cut() -> None:
     buffer, annotation = asks(a_pod("b"), 900, capped=False), asks(a_pod("a"), 900)
-    assert within_nodes([buffer], [NODE], installed.HEADROOM, n_nodes=1).pod_headroom == (buffer,)
+    assert within_nodes([buffer], [NODE], installed.HEADROOM, n_nodes=1).pod_headroom == [buffer]
     assert within_nodes(
         [annotation], [NODE], replace(installed.HEADROOM, max_nodes_per_namespace=0, max_cluster_share=0), n_nodes=1
-    ).pod_headroom == (annotation,)
+    ).pod_headroom == [annotation]
 
 
 def test_quotas_leave_what_they_leave_to_all_of_their_namespace() -> None:

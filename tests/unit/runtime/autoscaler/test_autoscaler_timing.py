@@ -21,7 +21,7 @@ from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from tests.faults.virtualloop import VIRTUAL
 from tests.support.builders import a_node, a_pod
 from tests.support.planners import InlinePlanning, a_feed
-from tests.support.scaling import Scenario
+from tests.support.scaling import Scenario, switched_off
 
 pytestmark = pytest.mark.anyio
 
@@ -77,6 +77,7 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
         counts=LoopCounts(),
         config=LoopConfig(interval_seconds=interval, settle_seconds=SOON, longest_settle_seconds=10 * SOON),
+        scale_down_loop=switched_off(scenario.state_machine, scenario.group_registry),
         leading=leading,
         **more,
     )

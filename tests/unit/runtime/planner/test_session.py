@@ -45,7 +45,7 @@ def an_inquiry(changes: Changes) -> Inquiry:
     status = NodeGroupStatus(
         group=group, known=True, ready=names, unready=(), starting=(), coming=0, missing=0, lost=(), leaving=0
     )
-    scale_down = ScaleDownInquiry(state=ScaleDownState(), policy=installed.SCALE_DOWN, timeout_seconds=0.0)
+    scale_down = ScaleDownInquiry(state=ScaleDownState(), policy=installed.SCALE_DOWN)
     return Inquiry(changes=changes, rules=RULES, group_status={group.name: status}, now=UnixTime(2e9), scale_down=scale_down)
 
 

@@ -23,7 +23,6 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.whatif_answers import Kept, RemovableNode, ScaleDownAnswer
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater_protocol.durations import seconds as seconds_of
 
 
 def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> ScaleDownAnswer:
@@ -33,7 +32,6 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     that could not be judged.
     """
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
-    timeout = seconds_of(settings.autoscaler.scale_down.simulation_timeout)
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting)
     groups, members = removal_groups(grown.groups, grown.group_of, cluster)
@@ -41,7 +39,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
     def stop() -> bool:
-        return timeout > 0 and time.perf_counter() - began > timeout
+        return 0 < policy.simulation_timeout < time.perf_counter() - began
 
     snapshot = grown.snapshot
     with settled(snapshot, grown.found.plan) as arriving:

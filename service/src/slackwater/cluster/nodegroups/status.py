@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ids import Instant, NodeName, Seconds
 from slackwater.model.node_taints import DEFAULT_TAINT_RULES, TaintId, TaintRules, repels, taint_id
 from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -20,12 +20,12 @@ from slackwater.model.objects import Node, Pod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffPolicy:
-    """Durations of a group's back-off after failures. The back-off doubles from `first_seconds` up to `longest_seconds`, as
-    long as failures follow one another within `forget_seconds`. The defaults are Cluster Autoscaler's."""
+    """Durations of a group's back-off after failures. The back-off doubles from `initial` up to `max`, as long as failures
+    follow one another within `reset`. The defaults are Cluster Autoscaler's."""
 
-    first_seconds: float = 300.0
-    longest_seconds: float = 1800.0
-    forget_seconds: float = 10_800.0
+    initial: Seconds = 300.0
+    max: Seconds = 1800.0
+    reset: Seconds = 10_800.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class NodeGroupPolicy:
     replace_seconds: float = 60.0
     backoff: BackoffPolicy = field(default_factory=BackoffPolicy)
     #: After refused deletions: of one lost machine, and of nodes of a group.
-    refusal_backoff: BackoffPolicy = BackoffPolicy(longest_seconds=14_400.0, forget_seconds=86_400.0)
+    refusal_backoff: BackoffPolicy = BackoffPolicy(max=14_400.0, reset=86_400.0)
     off: frozenset[GroupName] = frozenset()
     taints: TaintRules = DEFAULT_TAINT_RULES
 
@@ -83,10 +83,10 @@ def after_failure(
     before: NodeGroupBackoff | None, policy: BackoffPolicy, *, code: str, message: str, now: Instant
 ) -> NodeGroupBackoff:
     """The back-off after a failure. A failure during a back-off starts it again with the same length; a failure after it,
-    within `forget_seconds`, doubles the length, up to the longest."""
-    seconds = policy.first_seconds
-    if before is not None and now - before.failed_at <= policy.forget_seconds:
-        seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.longest_seconds)
+    within `reset`, doubles the length, up to the longest."""
+    seconds = policy.initial
+    if before is not None and now - before.failed_at <= policy.reset:
+        seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.max)
     return NodeGroupBackoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=_short(message))
 
 

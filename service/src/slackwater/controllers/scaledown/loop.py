@@ -77,7 +77,6 @@ class ScaleDownLoop:
         state_machine: StateMachine,
         group_registry: NodeGroupRegistry,
         policy: Callable[[], ScaleDownPolicy],
-        timeout_seconds: float,
         submit: Callable[[Iterable[Effect]], None],
         clock: Callable[[], Instant],
         steady: Callable[[], UnixTime],
@@ -86,7 +85,6 @@ class ScaleDownLoop:
         self._drains = state_machine.drains
         self._group_registry = group_registry
         self._configured = policy
-        self._timeout_seconds = timeout_seconds
         self._submit = submit
         self._clock = clock
         self._steady = steady
@@ -137,13 +135,7 @@ class ScaleDownLoop:
             self._give_up_all()
             return None
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
-        return ScaleDownInquiry(
-            state=self.state,
-            policy=policy,
-            timeout_seconds=self._timeout_seconds,
-            revocable=revocable,
-            replicas=replicas,
-        )
+        return ScaleDownInquiry(state=self.state, policy=policy, revocable=revocable, replicas=replicas)
 
     def _give_up_all(self) -> None:
         """Gives up all removals, so that no node stays tainted while scale-down is disabled."""

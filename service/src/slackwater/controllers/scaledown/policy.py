@@ -40,7 +40,8 @@ class ScaleDownPolicy:
 
     `unremovable_recheck_time`: how long a node is not tried again after it could not be emptied, or after its drain failed;
     each further failed drain doubles that, up to `max_drain_backoff`. `eviction_memory_seconds`: how long an evicted pod is
-    remembered. `parallel_drain` False: no drain begins while any node is being removed.
+    remembered. `simulation_timeout` bounds the planning; 0: no limit. `parallel_drain` False: no drain begins while any node is
+    being removed.
     """
 
     enabled: bool
@@ -57,6 +58,7 @@ class ScaleDownPolicy:
     unremovable_recheck_time: Seconds
     max_drain_backoff: Seconds
     eviction_memory_seconds: float = 60.0
+    simulation_timeout: Seconds
     max_soft_taints: int
     choice: Choice
     minimum: ClusterMinimum

@@ -43,11 +43,10 @@ from slackwater_protocol.names import TO_BE_DELETED_TAINT
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownInquiry:
     """The input of a scale-down plan. `revocable`: nodes whose drain can still be rolled back, with the time it began.
-    `replicas`: the wanted number of pods of each controller. `timeout_seconds` bounds the planning; 0: no limit."""
+    `replicas`: the wanted number of pods of each controller."""
 
     state: ScaleDownState
     policy: ScaleDownPolicy
-    timeout_seconds: float
     revocable: Mapping[NodeName, UnixTime] = field(default_factory=dict)
     replicas: Targets = field(default_factory=dict)
 
@@ -110,8 +109,8 @@ def propose_scale_down(
         state = state.ended(name)
 
     def over() -> bool:
-        spent = clock() - began
-        return inquiry.timeout_seconds > 0 and spent > inquiry.timeout_seconds
+        spent, most = clock() - began, inquiry.policy.simulation_timeout
+        return 0 < most < spent
 
     known = {name: each for name, each in group_status.items() if each.known}
     starting = {name for each in known.values() for name in each.starting}

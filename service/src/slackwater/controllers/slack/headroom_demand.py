@@ -85,10 +85,10 @@ def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Headro
     limited = within_quotas([*pod_headroom, *found], headroom_requests.quotas)
     kept = {each.source: each.count for each in limited.pod_headroom}
     return HeadroomDemand(
-        pod_headroom=limited.pod_headroom,
+        pod_headroom=tuple(limited.pod_headroom),
         buffers=tuple(with_quota(each, kept.get(source_of(each.buffer), 0)) for each in buffers),
         problems=tuple(problems),
-        cuts=limited.cuts,
+        cuts=tuple(limited.cuts),
     )
 
 

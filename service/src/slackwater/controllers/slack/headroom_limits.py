@@ -53,10 +53,20 @@ def joined(*stages: Iterable[HeadroomCut]) -> tuple[HeadroomCut, ...]:
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True)
 class LimitedHeadroom:
-    pod_headroom: tuple[PodHeadroom, ...] = ()
-    cuts: tuple[HeadroomCut, ...] = ()
+    """What is kept of the requested headroom, and what is cut of it."""
+
+    pod_headroom: list[PodHeadroom] = field(default_factory=list)
+    cuts: list[HeadroomCut] = field(default_factory=list)
+
+    def keep(self, each: PodHeadroom, most: int, why: str) -> None:
+        """Keeps at most so many of the placeholders. `why`: the reason for the cut, if there is one."""
+        count = min(each.count, most)
+        if count:
+            self.pod_headroom.append(replace(each, count=count))
+        if count < each.count:
+            self.cuts.append(HeadroomCut(source=each.source, pod=each.pod, wanted=each.count, kept=count, why=why))
 
 
 def within_quotas(asked: Iterable[PodHeadroom], quotas: Iterable[ResourceQuota]) -> LimitedHeadroom:
@@ -64,19 +74,19 @@ def within_quotas(asked: Iterable[PodHeadroom], quotas: Iterable[ResourceQuota])
     left: dict[str, list[dict[str, int]]] = {}
     for quota in quotas:
         left.setdefault(quota.namespace, []).append(dict(quota.left))
-    kept: list[PodHeadroom] = []
-    cuts: list[HeadroomCut] = []
+    found = LimitedHeadroom()
     for each in asked:
         of_namespace = left.get(each.kind.namespace, [])
         requests = {"pods": 1, **requests_of(each.kind)}
         counts = [
             max(own.get(name, 0), 0) // amount for own in of_namespace for name, amount in requests.items() if name in own
         ]
-        _keep(each, min(counts, default=each.count), "its namespace's ResourceQuota leaves no more", kept, cuts)
+        found.keep(each, min(counts, default=each.count), "its namespace's ResourceQuota leaves no more")
+        kept = found.pod_headroom
         for own in of_namespace if kept and kept[-1].source == each.source else ():
             for name in requests.keys() & own.keys():
                 own[name] -= requests[name] * kept[-1].count
-    return LimitedHeadroom(pod_headroom=tuple(kept), cuts=tuple(cuts))
+    return found
 
 
 def within_nodes(
@@ -86,27 +96,18 @@ def within_nodes(
     the number of the cluster's nodes. Where all namespaces together want too much, those that want least get it."""
     shares = [max(PPM // _per_node(each.kind, nodes), 1) if each.capped else 0 for each in asked]
     left = _by_namespace(asked, shares, limits, n_nodes)
-    kept: list[PodHeadroom] = []
-    cuts: list[HeadroomCut] = []
+    found = LimitedHeadroom()
     for each, share in zip(asked, shares, strict=True):
         namespace = each.kind.namespace
         most = left[namespace] // share if share and namespace in left else each.count
-        _keep(each, most, _why(each.kind), kept, cuts)
+        found.keep(each, most, _why(each.kind))
         if share and namespace in left:
             left[namespace] -= share * min(most, each.count)
-    return LimitedHeadroom(pod_headroom=tuple(kept), cuts=tuple(cuts))
+    return found
 
 
 def _why(kind: Kind) -> str:
     return f"annotations of namespace {kind.namespace} get no more nodes (autoscaler.slack.headroomLimits)"
-
-
-def _keep(each: PodHeadroom, most: int, why: str, kept: list[PodHeadroom], cuts: list[HeadroomCut]) -> None:
-    count = min(each.count, most)
-    if count:
-        kept.append(replace(each, count=count))
-    if count < each.count:
-        cuts.append(HeadroomCut(source=each.source, pod=each.pod, wanted=each.count, kept=count, why=why))
 
 
 def _by_namespace(asked: Sequence[PodHeadroom], shares: Sequence[int], limits: HeadroomLimits, n_nodes: int) -> dict[str, int]:

@@ -91,9 +91,9 @@ class Autoscaler:
         clocks: Clocks,
         counts: LoopCounts,
         config: LoopConfig,
+        scale_down_loop: ScaleDownLoop,
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
-        scale_down_loop: ScaleDownLoop | None = None,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
     ) -> None:
         """Creates the loop; `run` runs it. `rules` is called once per loop, `leading` before each change.
@@ -203,7 +203,8 @@ class Autoscaler:
         self._log_failures(plans.failures)
         marks.append(self._clocks.clock())
         record.events_left_out = await self._grow(plans, record, watch)
-        given_up = self._give_up(plans, watch)
+        with watch:
+            given_up = self._scale_down_loop.give_up(plans.given_up)
         marks.append(self._clocks.clock())
         scale_down, failed = await self._plan_scale_down(watch)
         marks.append(self._clocks.clock())
@@ -243,7 +244,7 @@ class Autoscaler:
 
     def _inquiry(self, changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
         """The inquiry for all plans of this loop."""
-        group_status, now, scale_down_loop = dict(self.group_registry.group_status), self._clocks.clock(), self._scale_down_loop
+        group_status, now = dict(self.group_registry.group_status), self._clocks.clock()
         return Inquiry(
             changes=changes,
             rules=self._rules(),
@@ -253,7 +254,7 @@ class Autoscaler:
             headroom_requests=auxiliary.headroom_requests or NO_HEADROOM_REQUESTS,
             observed=self._observed(),
             now=self._clocks.steady(),
-            scale_down=None if scale_down_loop is None else scale_down_loop.sense(group_status, auxiliary.replicas or {}),
+            scale_down=self._scale_down_loop.sense(group_status, auxiliary.replicas or {}),
         )
 
     def _log_failures(self, failures: Sequence[PlanFailure]) -> None:
@@ -266,8 +267,6 @@ class Autoscaler:
     async def _plan_scale_down(self, watch: Watch) -> tuple[ScaleDownProposal | None, tuple[str, ...]]:
         """The scale-down plan (None if there is none), and notes. An error of planning does not end the loop, because a failed
         loop would delay the next scale-up."""
-        if self._scale_down_loop is None:
-            return None, ()
         try:
             return await self._planning.scale_down(watch), ()
         except Exception as error:
@@ -276,16 +275,10 @@ class Autoscaler:
             self._planning.forget()
             return None, (f"removals were not planned: {type(error).__name__}",)
 
-    def _give_up(self, plans: Plans, watch: Watch) -> tuple[NodeName, ...]:
-        if self._scale_down_loop is None:
-            return ()
-        with watch:
-            return self._scale_down_loop.give_up(plans.given_up)
-
     def _scale_down(
         self, plan: ScaleDownProposal | None, given_up: tuple[NodeName, ...], watch: Watch
     ) -> ScaleDownRecord | None:
-        if plan is None or self._scale_down_loop is None:
+        if plan is None:
             return None
         with watch:
             groups = self.group_registry.group_status

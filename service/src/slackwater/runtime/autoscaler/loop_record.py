@@ -115,6 +115,18 @@ def is_healthy(group_status: Iterable[NodeGroupStatus]) -> bool:
     return unready <= _FEW_UNREADY or unready <= _UNREADY_SHARE * there
 
 
+def node_counts(group_status: Iterable[NodeGroupStatus]) -> dict[str, int]:
+    """The nodes of these groups by state, in the words of Cluster Autoscaler."""
+    every = list(group_status)
+    return {
+        "ready": sum(len(each.ready) for each in every),
+        "unready": sum(len(each.unready) for each in every),
+        "notStarted": sum(len(each.starting) for each in every),
+        "unregistered": sum(each.coming for each in every),
+        "longUnregistered": sum(not lost.given_up for each in every for lost in each.lost),
+    }
+
+
 #: Parts of a loop, in the words of Cluster Autoscaler.
 Function = Literal["main", "cloudProviderRefresh", "scaleUp", "findUnneeded", "scaleDown:empty", "scaleDown:drain"]
 FUNCTIONS: Final[tuple[Function, ...]] = get_args(Function)

@@ -13,7 +13,7 @@ from slackwater.controllers.scaleup.outcome import FailedPart
 from slackwater.controllers.slack.report import slack_shares
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.metric_families import counter, gauge, histogram
-from slackwater.runtime.autoscaler.loop_record import FUNCTIONS, LoopCounts, LoopRecord
+from slackwater.runtime.autoscaler.loop_record import FUNCTIONS, LoopCounts, LoopRecord, node_counts
 from slackwater.runtime.planner.messages import PlannerObservation
 
 _PREFIX: Final = "cluster_autoscaler_"
@@ -44,14 +44,7 @@ def _cluster(record: LoopRecord | None) -> Iterator[Metric]:
     every = [] if record is None else list(record.group_status.values())
     safe = {} if record is None else {(): record.healthy}
     yield gauge(_PREFIX + "cluster_safe_to_autoscale", "1 unless too many nodes are unready.", safe)
-    nodes = {
-        "ready": sum(len(group_status.ready) for group_status in every),
-        "unready": sum(len(group_status.unready) for group_status in every),
-        "notStarted": sum(len(group_status.starting) for group_status in every),
-        "unregistered": sum(group_status.coming for group_status in every),
-        "longUnregistered": sum(not lost.given_up for group_status in every for lost in group_status.lost),
-    }
-    yield gauge(_PREFIX + "nodes_count", "Nodes by state.", nodes if record else {}, "state")
+    yield gauge(_PREFIX + "nodes_count", "Nodes by state.", node_counts(every) if record else {}, "state")
     groups = {"autoscaled": sum(not group_status.off for group_status in every)} if record else {}
     yield gauge(_PREFIX + "node_groups_count", "Node groups.", groups, "node_group_type")
     pods = {"unschedulable": record.pending.helped + record.pending.unhelpable} if record else {}

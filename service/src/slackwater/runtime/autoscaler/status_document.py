@@ -14,7 +14,7 @@ from slackwater.controllers.slack.report import slack_document
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.ids import UnixTime
 from slackwater.ports.protocols import ProviderError
-from slackwater.runtime.autoscaler.loop_record import LoopRecord
+from slackwater.runtime.autoscaler.loop_record import LoopRecord, node_counts
 
 #: The words of Cluster Autoscaler's status, which dashboards parse.
 _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
@@ -174,16 +174,14 @@ class StatusText:
 
 
 def _node_counts(group_status: Iterable[NodeGroupStatus]) -> dict[str, Any]:
-    every = list(group_status)
-    ready, unready = sum(len(c.ready) for c in every), sum(len(c.unready) for c in every)
-    starting, late = sum(len(c.starting) for c in every), sum(not lost.given_up for c in every for lost in c.lost)
+    counts = node_counts(group_status)
     registered = {
-        "total": ready + unready + starting,
-        "ready": ready,
-        "notStarted": starting,
-        "unready": {"total": unready, "resourceUnready": 0},
+        "total": counts["ready"] + counts["unready"] + counts["notStarted"],
+        "ready": counts["ready"],
+        "notStarted": counts["notStarted"],
+        "unready": {"total": counts["unready"], "resourceUnready": 0},
     }
-    return {"registered": registered, "longUnregistered": late, "unregistered": sum(c.coming for c in every)}
+    return {"registered": registered, **{key: counts[key] for key in ("longUnregistered", "unregistered")}}
 
 
 def _ours(record: LoopRecord) -> dict[str, Any]:

@@ -118,10 +118,11 @@ class Children:
         if code == 0 and first:
             self._output.answer((number, AnswerKind(first[0]), b""))
         else:
-            self._output.answer((number, AnswerKind.ENDED, _how(code).encode()))
+            self._output.answer((number, AnswerKind.ENDED, how_ended(code).encode()))
 
 
-def _how(code: int) -> str:
+def how_ended(code: int) -> str:
+    """How a process ended, by its exit status, as the rest of a sentence."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 

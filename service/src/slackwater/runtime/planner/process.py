@@ -12,7 +12,6 @@ progress while a plan is requested, is killed. Deliberately absent: making plans
 answers (`session`, `children`), and sending messages (`pipe`).
 """
 
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Watch
 from slackwater.ports.protocols import WhatIfRefused
+from slackwater.runtime.planner.children import how_ended
 from slackwater.runtime.planner.messages import (
     FRAMED_TYPES,
     AnswerKind,
@@ -183,7 +183,7 @@ class PlanningProcess:
         return seconds
 
     def _ended(self, code: int | None, pid: int, seconds: float) -> None:
-        self._restarts, self._how = self._restarts + 1, _how(code)
+        self._restarts, self._how = self._restarts + 1, "vanished" if code is None else how_ended(code)
         self._news.append(f"the planning process {self._how} after {seconds:.0f} s; a new one gets the whole cluster")
         _log.error("planning process ended", pid=pid, how=self._how, seconds=round(seconds, 1), restarts=self._restarts)
 
@@ -340,9 +340,3 @@ def resident_bytes(pid: int) -> int:
         return 0
     found = (line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:"))
     return 1024 * int(next(found, "0"))
-
-
-def _how(code: int | None) -> str:
-    if code is None:
-        return "vanished"
-    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
