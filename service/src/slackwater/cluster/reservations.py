@@ -20,6 +20,7 @@ from slackwater.cluster.journal import ChangeJournal
 from slackwater.cluster.nodes import NodeTable
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, Row
 from slackwater.model.ledger import Ledger, PriorityShares
+from slackwater.model.objects import Pod
 from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import MOST_PODS_ON_NODE, NOTHING, Amounts
 
@@ -43,6 +44,22 @@ class Reservation(Struct, frozen=True, kw_only=True):
     deadline: Instant | None
     priority: int
     vertical: bool = False  #: the pod counts by other amounts than its requests
+
+    @classmethod
+    def of(
+        cls, pod: Pod, node: NodeName, pod_resources: PodResources, state: ReservationState, deadline: Instant | None
+    ) -> "Reservation":
+        """The reservation of the pod, with the pod's own name, priority and kind of growth."""
+        key, priority, vertical = pod.key, pod.priority, pod.vertical is not None
+        return cls(
+            key=key,
+            node=node,
+            pod_resources=pod_resources,
+            state=state,
+            deadline=deadline,
+            priority=priority,
+            vertical=vertical,
+        )
 
 
 class PlacedPod(Struct, frozen=True, kw_only=True):

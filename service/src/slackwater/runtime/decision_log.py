@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice, takewhile
-from typing import Final, Literal
+from typing import Final
 
 from slackwater.model.effects import (
     ApiEffect,
@@ -49,16 +49,14 @@ _KINDS: Final[dict[type, str]] = {
     MarkNode: "mark node",
     UnmarkNode: "unmark node",
 }
-#: The kinds of `seen`, which report what happened to pods and nodes. `KINDS` are all kinds, with those of the autoscaler's
-#: loop.
-SeenKind = Literal["bind", "wait", "node", "preempt"]
+#: All kinds, with those of what happened to pods and nodes, and of the autoscaler's loop.
 KINDS: Final = (*dict.fromkeys(_KINDS.values()), "wait", "node", "grow", "remove node")
 
 #: Number, Unix seconds, the effect and its outcome; formatted only when the log is read.
 _Note = tuple[int, float, ApiEffect, Outcome]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Decision:
     """One decision as the dashboard shows it. `at` is Unix seconds; `number` increases with each decision. `about` is the kind
     of object for a link to /explain: "pods", "nodes", "groups", or "" for none. `instead` says what else was considered.
@@ -103,10 +101,23 @@ class DecisionLog:
             self._effects[kind].append((self._number, self._wall(), effect, outcome))
 
     def seen(
-        self, kind: SeenKind, about: str, name: str, text: str, *, related: tuple[str, ...] = (), instead: str = ""
+        self,
+        kind: str,
+        about: str,
+        name: str,
+        text: str,
+        *,
+        at: float | None = None,
+        done: bool = True,
+        related: tuple[str, ...] = (),
+        instead: str = "",
     ) -> None:
-        """Notes what happened to a pod or node: it was placed, found unschedulable, added or removed."""
-        self._put(self._wall(), kind, (about, name), text, related=related, instead=instead)
+        """Notes what happened to a pod or node (it was placed, found unschedulable, added or removed), or what the autoscaler's
+        loop decided. `kind` is one of `KINDS`. `at`: when, if not now."""
+        self._number += 1
+        self.counts[kind] += 1
+        number, at, verdict = self._number, self._wall() if at is None else at, "done" if done else "refused"
+        self._others[kind].append(Decision(number, at, kind, about, name, text, verdict, instead=instead, related=related))
 
     def loop(self, record: LoopRecord) -> None:
         """Notes the decisions of one ended autoscaler loop: node group size changes, and drains that began or ended."""
@@ -115,42 +126,16 @@ class DecisionLog:
             text += f": {problem}" if problem is not None else ""
             instead = _other_groups(record, call.group)
             pods = _pods_of(record.needed_by.get(call.group))
-            self._put(record.at, "grow", ("groups", call.group), text, done=problem is None, instead=instead, related=pods)
+            done = problem is None
+            self.seen("grow", "groups", call.group, text, at=record.at, done=done, instead=instead, related=pods)
         scale_down = record.scale_down
         for node in () if scale_down is None else scale_down.begun:
-            self._put(record.at, "remove node", ("nodes", node), "removal begins", instead=_nodes_kept(record))
+            self.seen("remove node", "nodes", node, "removal begins", at=record.at, instead=_nodes_kept(record))
         for end in () if scale_down is None else scale_down.ended:
             why = "" if end.unremovable_reason is None else f": {end.unremovable_reason} {end.detail}".rstrip()
             text = f"{end.outcome} after {end.seconds:.0f} s, {end.evicted} pods evicted{why}"
             done = end.outcome != "rolled-back"
-            self._put(record.at, "remove node", ("nodes", end.order.node), text, done=done)
-
-    def _put(
-        self,
-        at: float,
-        kind: str,
-        what: tuple[str, str],
-        text: str,
-        *,
-        done: bool = True,
-        instead: str = "",
-        related: tuple[str, ...] = (),
-    ) -> None:
-        self._number += 1
-        self.counts[kind] += 1
-        (about, name), verdict = what, "done" if done else "refused"
-        decision = Decision(
-            number=self._number,
-            at=at,
-            kind=kind,
-            about=about,
-            name=name,
-            text=text,
-            verdict=verdict,
-            instead=instead,
-            related=related,
-        )
-        self._others[kind].append(decision)
+            self.seen("remove node", "nodes", end.order.node, text, at=record.at, done=done)
 
     def newest(self, most: int, *, after: int = 0) -> list[Decision]:
         """The newest `most` decisions with a number above `after`, the newest first."""
@@ -228,9 +213,7 @@ def _decision(kind: str, note: _Note) -> Decision:
     if outcome.verdict != "done" and outcome.detail:
         text = f"{text}: {outcome.detail}".lstrip(": ")
     related = _related(effect)
-    return Decision(
-        number=number, at=at, kind=kind, about=about, name=name, text=text, verdict=outcome.verdict, related=related
-    )
+    return Decision(number, at, kind, about, name, text, outcome.verdict, related=related)
 
 
 def _related(effect: ApiEffect) -> tuple[str, ...]:

@@ -77,17 +77,7 @@ class PodLifecycle:
         pod_resources = (
             vertical_pods.placed(pod) if admitted else vertical_pods.found(pod, scheduler_name=policy.scheduler_name)
         )
-        priority, vertical = pod.priority, pod.vertical is not None
-        place = Reservation(
-            key=pod.key,
-            node=node,
-            pod_resources=pod_resources,
-            state="seen",
-            deadline=None,
-            priority=priority,
-            vertical=vertical,
-        )
-        self._state.reservations.put(pod.uid, place)
+        self._state.reservations.put(pod.uid, Reservation.of(pod, node, pod_resources, "seen", None))
         self._count_over_total(node)
 
     def adopt_growing(self, policy: Policy, now: Instant) -> None:

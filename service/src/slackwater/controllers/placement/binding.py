@@ -89,18 +89,8 @@ class Binding:
             self._state.bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff))
             return reason
         deadline = Instant(now + _BINDING_SECONDS)
-        self._state.reservations.put(
-            pod.uid,
-            Reservation(
-                key=pod.key,
-                node=node,
-                pod_resources=self._state.vertical_pods.placed(pod),
-                state="binding",
-                deadline=deadline,
-                priority=pod.priority,
-                vertical=pod.vertical is not None,
-            ),
-        )
+        pod_resources = self._state.vertical_pods.placed(pod)
+        self._state.reservations.put(pod.uid, Reservation.of(pod, node, pod_resources, "binding", deadline))
         return Reason.OK
 
     def _lacking(self, row: Row, wanted: Amounts, *, beside_holds: bool) -> Reason:
@@ -143,16 +133,7 @@ class Binding:
             return
         self._state.reservations.drop(event.uid)
         pod_resources, deadline = self._state.vertical_pods.placed(pod), Instant(now + policy.confirm_seconds)
-        reservation = Reservation(
-            key=pod.key,
-            node=event.node,
-            pod_resources=pod_resources,
-            state="bound",
-            deadline=deadline,
-            priority=pod.priority,
-            vertical=pod.vertical is not None,
-        )
-        self._state.reservations.put(event.uid, reservation)
+        self._state.reservations.put(event.uid, Reservation.of(pod, event.node, pod_resources, "bound", deadline))
 
     def _failed(self, event: BindEnded, reservation: Reservation, policy: Policy, now: Instant) -> list[Effect]:
         self._state.reservations.drop(event.uid)

@@ -16,6 +16,7 @@ from operator import is_
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.preemption.state import Preemption
@@ -25,6 +26,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import Node
 from slackwater.model.resources import NOTHING, RESOURCES
+from slackwater.runtime.dump_answer import NodeNumbers
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 
@@ -191,15 +193,7 @@ def _leaving(drain: Drain) -> list[Json]:
 
 
 #: The columns of each resource, in the names of `/dumpstate`.
-_COLUMNS: Final = (
-    ("total", "total"),
-    ("watermark", "watermark"),
-    ("reserved", "reserved"),
-    ("buffer", "buffer"),
-    ("capacityPressure", "capacity_pressure"),
-    ("pressureAccountedFor", "pressure_accounted_for"),
-    ("held", "held"),
-)
+_COLUMNS: Final = tuple((field.encode_name, field.name) for field in structs.fields(NodeNumbers))
 #: What each line of the matrix `DashboardNodes.numbers` contains: amounts (milliCPU, bytes), the number of pods, flags.
 LINES: Final = (*(f"{resource}.{name}" for resource in RESOURCES for name, _ in _COLUMNS), "pods", "flags")
 NOT_READY: Final = 1
