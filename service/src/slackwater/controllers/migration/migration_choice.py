@@ -19,6 +19,7 @@ import numpy as np
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.nodes import NO_ROW
+from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.policy import MigrationPolicy, Policy
 from slackwater.fit.plugins.node_accounting import judge_ledger
@@ -181,17 +182,9 @@ class MigrationChoice:
             )
         ):
             return None
-        routes = self._routes()
-        if len(routes) + self.places_kept >= policy.migration.max_concurrent and self.places_kept:
+        if self.places_kept and len(self._routes()) + self.places_kept >= policy.migration.max_concurrent:
             return None
-        if not room_at_source(routes, reservation.node, policy.migration):
-            return None
-        need = reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer)
-        target_node = self._target_node(pod, need, row, full_targets(routes, policy.migration), above_watermark=forced)
-        if target_node is None:
-            self._state.event_counts.migrations_without_target_node += 1
-            self.back_off(machine_key(pod), now)
-        return target_node
+        return self._target_node(pod, reservation, policy.migration, now, above_watermark=(forced,))
 
     def choose_for_drain(self, pod: Pod, policy: Policy, now: Instant) -> NodeName | None:
         """The target node of a machine that has to leave because its node is drained; None if it cannot leave now.
@@ -203,19 +196,7 @@ class MigrationChoice:
         row = None if reservation is None else self._state.nodes.row_of.get(reservation.node)
         if reservation is None or row is None or not policy.migration.enabled or not self._may_leave(pod, now):
             return None
-        routes = self._routes()
-        if not room_at_source(routes, reservation.node, policy.migration):
-            return None
-        need, full = (
-            reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer),
-            full_targets(routes, policy.migration),
-        )
-        target_node = self._target_node(pod, need, row, full, above_watermark=False)
-        target_node = target_node or self._target_node(pod, need, row, full, above_watermark=True)
-        if target_node is None:
-            self._state.event_counts.migrations_without_target_node += 1
-            self.back_off(machine_key(pod), now)
-        return target_node
+        return self._target_node(pod, reservation, policy.migration, now, above_watermark=(False, True))
 
     def _may_leave(self, pod: Pod, now: Instant) -> bool:
         vertical = pod.vertical
@@ -237,19 +218,27 @@ class MigrationChoice:
         return False
 
     def _target_node(
-        self, pod: Pod, need: Amounts, source: Row, full: Collection[NodeName], *, above_watermark: bool
+        self, pod: Pod, reservation: Reservation, policy: MigrationPolicy, now: Instant, *, above_watermark: Sequence[bool]
     ) -> NodeName | None:
+        """The target node, if the limits allow a migration from the source now. `above_watermark`: whether the target node may
+        be taken above its watermark, as tried in this order. A machine that finds no node backs off."""
+        routes = self._routes()
+        if not room_at_source(routes, reservation.node, policy):
+            return None
+        need = reservation.pod_resources.reserved.minus(reservation.pod_resources.buffer)
         rows: Rows = np.flatnonzero(self._state.admitting.of(pod.kind))
-        left_out = [source, *(self._state.nodes.row_of[name] for name in full if name in self._state.nodes.row_of)]
-        open_rows: Rows = rows[~np.isin(rows, left_out)]
-        avoided = [self._state.nodes.row_of.get(name, NO_ROW) for name in self._avoided.get(machine_key(pod), ())]
-        row = choose_target_node(
-            need, self._state.ledger.columns, open_rows[~np.isin(open_rows, avoided)], above_watermark=above_watermark
-        )
-        if row is None and avoided:
-            row = choose_target_node(need, self._state.ledger.columns, open_rows, above_watermark=above_watermark)
-        node = None if row is None else self._state.nodes.by_row[row]
-        return None if node is None else node.name
+        full, row_of = {reservation.node, *full_targets(routes, policy)}, self._state.nodes.row_of
+        open_rows: Rows = rows[~np.isin(rows, [row_of[name] for name in full if name in row_of])]
+        avoided = [row_of.get(name, NO_ROW) for name in self._avoided.get(machine_key(pod), ())]
+        for above in above_watermark:
+            for tried in (open_rows[~np.isin(open_rows, avoided)], open_rows) if avoided else (open_rows,):
+                row = choose_target_node(need, self._state.ledger.columns, tried, above_watermark=above)
+                node = None if row is None else self._state.nodes.by_row[row]
+                if node is not None:
+                    return node.name
+        self._state.event_counts.migrations_without_target_node += 1
+        self.back_off(machine_key(pod), now)
+        return None
 
     def back_off(self, machine: PodKey, now: Instant) -> None:
         """Notes that the machine could not leave. It is not tried again during a pause, which doubles each time."""
