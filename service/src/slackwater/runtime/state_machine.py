@@ -12,7 +12,7 @@ from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.vertical_pods import unreadable_annotations
 from slackwater.controllers.audit.repair import AuditRepair
 from slackwater.controllers.migration.state import DrainMigrations
-from slackwater.controllers.permits.persisted_permits import PermitConflicts
+from slackwater.controllers.permits.persisted_permits import doubt_conflicting_permits
 from slackwater.controllers.placement.binding import BindAnswer, Binding
 from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.policy import Policy, with_pauses
@@ -72,7 +72,7 @@ class StateMachine(Controllers):
         self.drains = Drains(state, self.drain_migrations, limits=policy.drain, rules=policy.blocked_by)
         self.pauses: tuple[Pause, ...] = ()
         self._permits, self._vertical_events = PermitFlow(self), VerticalEvents(self)
-        self._permit_conflicts, self._binding = PermitConflicts(state), Binding(state)
+        self._binding = Binding(state)
         self._placement = PlacementFlow(self, seed=seed)
         self._scheduling_gates = SchedulingGates(self, self._placement)
         self._extender_candidates = ExtenderCandidates(state, self.preemptions, about_the_pod=self._placement.about_the_pod)
@@ -149,7 +149,7 @@ class StateMachine(Controllers):
             case Synced():
                 self.synced = True
                 self.state.vertical_pods.listed()
-                self._permit_conflicts.settle()
+                doubt_conflicting_permits(self.state)
                 self.preemptors.resume(self.policy.preemption, now)
         return []
 

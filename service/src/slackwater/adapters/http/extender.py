@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from slackwater.adapters.http import extender_messages
 from slackwater.adapters.http.application import RETRY_SOON, Answer, BodyBudget, Headers, Request, RequestTerms
+from slackwater.adapters.http.extender_messages import MetaPod
 from slackwater.adapters.http.node_names import RequestNodesDecoder, gated_answer
 from slackwater.adapters.http.request_queue import Overloaded, RequestQueue
 from slackwater.controllers.permits.service import PermitService
@@ -284,13 +285,10 @@ def _proposed(args: extender_messages.PreemptionArgs) -> tuple[dict[NodeName, li
     """
     proposed: dict[NodeName, list[PodUid]] = {}
     violations: dict[NodeName, int] = {}
-    if args.NodeNameToMetaVictims is not None:
-        for name, meta in args.NodeNameToMetaVictims.items():
-            proposed[NodeName(name)] = [PodUid(pod.UID) for pod in (meta.Pods if meta else None) or ()]
-            violations[NodeName(name)] = meta.NumPDBViolations if meta else 0
-        return proposed, violations
-    for name, victims in (args.NodeNameToVictims or {}).items():
-        proposed[NodeName(name)] = [PodUid(pod.metadata.uid) for pod in (victims.Pods if victims else None) or ()]
+    given = args.NodeNameToVictims if args.NodeNameToMetaVictims is None else args.NodeNameToMetaVictims
+    for name, victims in (given or {}).items():
+        pods = (victims.Pods if victims else None) or ()
+        proposed[NodeName(name)] = [PodUid(pod.UID if isinstance(pod, MetaPod) else pod.metadata.uid) for pod in pods]
         violations[NodeName(name)] = victims.NumPDBViolations if victims else 0
     return proposed, violations
 

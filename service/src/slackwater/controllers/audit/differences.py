@@ -217,12 +217,9 @@ def _compare_reservation(state: ClusterState, fresh: Pod, name: str) -> SumDiffe
     reservation = state.reservations.get(fresh.uid)
     place = None if fresh.ended else fresh.node
     if place is None:
-        wrong = reservation is not None and (fresh.ended or reservation.state == "seen")
-        return (
-            SumDifference(Drift.WRONG_PLACE, name, f"counts on node {reservation.node}, want nowhere")
-            if wrong and reservation
-            else None
-        )
+        if reservation is None or not (fresh.ended or reservation.state == "seen"):
+            return None
+        return SumDifference(Drift.WRONG_PLACE, name, f"counts on node {reservation.node}, want nowhere")
     if reservation is None or reservation.node != place:
         seen = "nowhere" if reservation is None else f"on node {reservation.node}"
         return SumDifference(Drift.WRONG_PLACE, name, f"counts {seen}, want on node {place}")
@@ -237,15 +234,17 @@ def compare_absent_pod(state: ClusterState, uid: PodUid, version: int) -> SumDif
     """The difference for a pod that a list of this `version` lacks, if the cluster state still has it. None if the cluster
     state lacks it too, or has it in a newer version."""
     known = state.pods.get(uid)
-    if known is None or known.resource_version > version:
-        return None
-    return SumDifference(Drift.STALE_OBJECT, f"pod {known.key}", f"version {known.resource_version}, and absent at {version}")
+    return None if known is None else _compare_absent(known, f"pod {known.key}", version)
 
 
 def compare_absent_node(state: ClusterState, name: NodeName, version: int) -> SumDifference | None:
     """The difference for a node that a list of this `version` lacks, if the cluster state still has it. None if the cluster
     state lacks it too, or has it in a newer version."""
     known = state.nodes.get(name)
-    if known is None or known.resource_version > version:
+    return None if known is None else _compare_absent(known, f"node {name}", version)
+
+
+def _compare_absent(known: Node | Pod, name: str, version: int) -> SumDifference | None:
+    if known.resource_version > version:
         return None
-    return SumDifference(Drift.STALE_OBJECT, f"node {name}", f"version {known.resource_version}, and absent at {version}")
+    return SumDifference(Drift.STALE_OBJECT, name, f"version {known.resource_version}, and absent at {version}")

@@ -108,10 +108,3 @@ class LeadershipTerm:
         """Waits until the term has ended."""
         while self.leads():
             await self.leadership.changed()
-
-
-def alone(clock: Clock) -> Leadership:
-    """The leadership of a service with a single replica, which always leads."""
-    leadership = Leadership(clock)
-    leadership.extend(Instant(math.inf))
-    return leadership

@@ -1,7 +1,7 @@
 """Persisted permits: what a restarted process may find in the permit annotations of a pod and of a node's pods together.
 
 - `PersistedPermits`: what a restart would count, from the known annotations and the writes under way.
-- `PermitConflicts`: finds persisted permits that cannot all be true.
+- `doubt_conflicting_permits`: finds persisted permits that cannot all be true.
 
 In: annotations as the watch shows them, and writes as they begin and end. Out: the bounds within which permits may be answered
 and room given away. Invariant: the worst case is assumed, that is, the minimum for answers and the maximum for capacity.
@@ -32,7 +32,7 @@ class PersistedPermits:
     without an answer. The worst case is assumed: the minimum for what an agent is answered, the maximum for capacity that is
     given to other pods. A write that a former process left under way may contain a lower permit than the annotation. So until
     our first write for a pod has ended, nothing persisted for the pod is safe to answer. It may also contain a higher permit;
-    `PermitConflicts` finds that. Call `mark` whenever a pod's resources or annotation have changed.
+    `doubt_conflicting_permits` finds that. Call `mark` whenever a pod's resources or annotation have changed.
     """
 
     def __init__(self, cluster_state: ClusterState, *, policy: Policy) -> None:
@@ -191,8 +191,9 @@ def _on_the_way(vertical_pod: VerticalPodState) -> Iterator[PersistedPermit]:
     yield from vertical_pod.unconfirmed
 
 
-class PermitConflicts:
-    """Finds persisted permits that cannot all be true, and puts them in doubt. Runs once, when everything has been listed.
+def doubt_conflicting_permits(state: ClusterState) -> None:
+    """Finds persisted permits that cannot all be true, and puts permits in doubt until what is certain fits on each node, or no
+    permit is left that could be doubted. Runs once, when everything has been listed.
 
     No process knowingly lets the persisted permits of a node exceed its Total (`permit_limits`). But a write of a dead process
     may arrive after its successor has listed and has given the room to another pod. An agent is answered only when its write is
@@ -201,35 +202,21 @@ class PermitConflicts:
     of the oldest epochs are in doubt: they stay Reserved, as Buffer, until their agents have asked again (docs/adr/0011). The
     search looks at every node, and at single pods only on nodes over Total.
     """
-
-    def __init__(self, cluster_state: ClusterState) -> None:
-        self._state = cluster_state
-
-    def settle(self) -> None:
-        """Puts permits in doubt until what is certain fits on each node, or no permit is left that could be doubted."""
-        for row, node in self._state.nodes:
-            if not self._fits(row):
-                self._settle_node(row, node.name)
-
-    def _fits(self, row: Row) -> bool:
-        numbers = self._state.ledger.numbers(row)
-        return numbers.reserved.minus(numbers.buffer).within(numbers.total)
-
-    def _settle_node(self, row: Row, name: NodeName) -> None:
-        epochs = [
-            (epoch, uid)
-            for uid in self._state.reservations.on_node(name)
-            if (epoch := self._state.vertical_pods.epoch_of(uid)) is not None
-        ]
-        for _, group in groupby(sorted(epochs), key=itemgetter(0)):
-            if self._fits(row):
-                return
+    for row, node in state.nodes:
+        if _fits(state, row):
+            continue
+        epochs = ((state.vertical_pods.epoch_of(uid), uid) for uid in state.reservations.on_node(node.name))
+        for _, group in groupby(sorted((epoch, uid) for epoch, uid in epochs if epoch is not None), key=itemgetter(0)):
+            if _fits(state, row):
+                break
             for _, uid in group:
-                self._doubt(uid)
+                vertical_pod, reservation = state.vertical_pods.get(uid), state.reservations.get(uid)
+                assert vertical_pod is not None
+                assert reservation is not None
+                vertical_pod.doubtful = True
+                state.reservations.recount(uid, replace(reservation.pod_resources, buffer=reservation.pod_resources.reserved))
 
-    def _doubt(self, uid: PodUid) -> None:
-        vertical_pod, reservation = self._state.vertical_pods.get(uid), self._state.reservations.get(uid)
-        assert vertical_pod is not None
-        assert reservation is not None
-        vertical_pod.doubtful = True
-        self._state.reservations.recount(uid, replace(reservation.pod_resources, buffer=reservation.pod_resources.reserved))
+
+def _fits(state: ClusterState, row: Row) -> bool:
+    numbers = state.ledger.numbers(row)
+    return numbers.reserved.minus(numbers.buffer).within(numbers.total)

@@ -9,6 +9,7 @@ preemption of ours, so neither side picks the other's victims.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -46,14 +47,7 @@ def added_victims(
     The potential victims of `preemption_node` must not contain the proposed ones. A potential victim that is leaving anyway is
     returned too if the pod fits only once it is gone.
     """
-    more = needed_victims(
-        wanted,
-        PreemptionNode(
-            node=preemption_node.node,
-            free=freed_by(preemption_node.free, proposed),
-            potential_victims=preemption_node.potential_victims,
-        ),
-    )
+    more = needed_victims(wanted, replace(preemption_node, free=freed_by(preemption_node.free, proposed)))
     return None if more is None else (*more.victims, *more.awaited)
 
 

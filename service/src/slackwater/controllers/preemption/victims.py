@@ -90,10 +90,11 @@ def importance(potential_victim: PotentialVictim) -> tuple[int, str, PodUid]:
     return (-potential_victim.priority, potential_victim.start, potential_victim.uid)
 
 
-def reprieve_order(potential_victim: PotentialVictim) -> tuple[bool, int, str, PodUid]:
-    """The sort key of the reprieve pass, the first to be spared first: 1. pods whose deletion would violate a budget;
-    2. importance."""
-    return (not potential_victim.violates_budget, *importance(potential_victim))
+def reprieve_order(potential_victim: PotentialVictim) -> tuple[bool, bool, int, str, PodUid]:
+    """The sort key of the reprieve pass, the first to be spared first: 1. pods that stay, since the preemptor waits only for
+    those leaving pods whose room it still needs;  2. pods whose deletion would violate a budget;  3. importance."""
+    leaving = potential_victim.leaving
+    return leaving, leaving or not potential_victim.violates_budget, *importance(potential_victim)
 
 
 def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidate | None:
@@ -103,21 +104,15 @@ def needed_victims(wanted: Amounts, preemption_node: PreemptionNode) -> Candidat
     free = freed_by(preemption_node.free, preemption_node.potential_victims)
     if not fits(wanted, free):
         return None
-    victims, awaited = [], []
-    for potential_victim in sorted((o for o in preemption_node.potential_victims if not o.leaving), key=reprieve_order):
+    needed = []
+    for potential_victim in sorted(preemption_node.potential_victims, key=reprieve_order):
         without = free.minus(potential_victim.reserved)
         if fits(wanted, without):
             free = without
         else:
-            victims.append(potential_victim)
-    # Leaving pods come last: the preemptor waits only for those whose room it still needs.
-    for potential_victim in sorted((o for o in preemption_node.potential_victims if o.leaving), key=importance):
-        without = free.minus(potential_victim.reserved)
-        if fits(wanted, without):
-            free = without
-        else:
-            awaited.append(potential_victim)
-    return Candidate(node=preemption_node.node, victims=tuple(sorted(victims, key=importance)), awaited=tuple(awaited))
+            needed.append(potential_victim)
+    victims = tuple(sorted((each for each in needed if not each.leaving), key=importance))
+    return Candidate(node=preemption_node.node, victims=victims, awaited=tuple(each for each in needed if each.leaving))
 
 
 def fits(wanted: Amounts, free: Amounts) -> bool:
