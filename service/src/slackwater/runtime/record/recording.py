@@ -4,6 +4,7 @@ It records all calls that may change state, and all questions whose answers deci
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from slackwater import __version__
 from slackwater.controllers.placement.binding import BindAnswer
@@ -24,6 +25,7 @@ from slackwater.runtime.state_machine import StateMachine
 WriteFrame = Callable[[bytes], None]
 #: How long `permit_answer` may refer to a decision. The writes that answers wait for end much sooner.
 ANSWER_SECONDS = 300.0
+_Answer = TypeVar("_Answer")
 
 
 class RecordedStateMachine(StateMachine):
@@ -37,6 +39,10 @@ class RecordedStateMachine(StateMachine):
         self._decided: dict[int, tuple[int, PermitDecision, Instant]] = {}
         write_frame(frame(START, 0.0, Start(format=FORMAT, version=__version__, seed=seed, policy=policy), None))
         super().__init__(policy, seed=seed)
+
+    def _noted(self, answer: _Answer, what: str, now: Instant, given: object) -> _Answer:
+        self._write_frame(frame(what, now, given, answer))
+        return answer
 
     def apply(self, event: Event, now: Instant) -> list[Effect]:
         try:
@@ -52,29 +58,19 @@ class RecordedStateMachine(StateMachine):
         self._write_frame(frame("adopt_policy", 0.0, policy, None))
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
-        codes = super().filter(pod, rows, now)
-        self._write_frame(frame("filter", now, (pod, self._rows(rows)), codes))
-        return codes
+        return self._noted(super().filter(pod, rows, now), "filter", now, (pod, self._rows(rows)))
 
     def choose(self, pod: Pod, row: Row, now: Instant) -> bool:
-        chosen = super().choose(pod, row, now)
-        self._write_frame(frame("choose", now, (pod, row), chosen))
-        return chosen
+        return self._noted(super().choose(pod, row, now), "choose", now, (pod, row))
 
     def prioritize(self, pod: Pod, rows: Rows, now: Instant) -> Int64:
-        scores = super().prioritize(pod, rows, now)
-        self._write_frame(frame("prioritize", now, (pod, self._rows(rows)), scores))
-        return scores
+        return self._noted(super().prioritize(pod, rows, now), "prioritize", now, (pod, self._rows(rows)))
 
     def bind(self, uid: PodUid, key: PodKey, node: NodeName, now: Instant) -> BindAnswer:
-        answer = super().bind(uid, key, node, now)
-        self._write_frame(frame("bind", now, (uid, key, node), answer))
-        return answer
+        return self._noted(super().bind(uid, key, node, now), "bind", now, (uid, key, node))
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
-        kept = super().preempt(pod, proposed, now)
-        self._write_frame(frame("preempt", now, (pod, proposed), kept))
-        return kept
+        return self._noted(super().preempt(pod, proposed, now), "preempt", now, (pod, proposed))
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:
         self._asked += 1
