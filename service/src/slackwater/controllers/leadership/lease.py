@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, Protocol
 
@@ -38,10 +38,6 @@ class Lease:
     acquired: str = ""
     transitions: int = 0
     version: str = ""
-
-
-def _record(lease: Lease) -> tuple[str, int, str, str, int]:
-    return lease.holder, lease.seconds, lease.renewed, lease.acquired, lease.transitions
 
 
 class LeaseUnreachable(Exception):
@@ -96,7 +92,7 @@ class LeaseObservation:
     def note_read(self, lease: Lease | None, *, asked_at: Instant, answered_at: Instant) -> None:
         """Notes what a read returned (None: the Lease does not exist), when the read began, and when it was answered."""
         # Writes that renew nothing change only the version of the object.
-        if lease is None or self.lease is None or _record(lease) != _record(self.lease):
+        if lease is None or self.lease is None or replace(lease, version=self.lease.version) != self.lease:
             self._written_after, self._seen_at = self._looked_at, answered_at
         self.lease, self._looked_at = lease, asked_at
 

@@ -81,15 +81,6 @@ class PermitService:
             return self._answer_when_written(ask, decided, self._permit_limit(decided.uid))
         return answer
 
-    async def _answer_with_room(
-        self, ask: PermitAsk, caller: Caller | None, decided: PermitDecision, room: anyio.Event, wait: anyio.CancelScope
-    ) -> PermitAnswer | PermitRefusal:
-        found = await self._until_room(ask, caller, decided, room, wait)
-        if isinstance(found, PermitRefusal):
-            return found
-        answer = self._answer(ask, found)
-        return answer if isinstance(answer, PermitAnswer | PermitRefusal) else await answer
-
     async def _answer_when_written(
         self, ask: PermitAsk, decided: PermitDecision, written: anyio.Event
     ) -> PermitAnswer | PermitRefusal:
@@ -128,11 +119,11 @@ class PermitService:
         """The event that is set when room appears on the pod's node."""
         return self._for_room.setdefault(decided.row, anyio.Event())
 
-    async def _until_room(
+    async def _answer_with_room(
         self, ask: PermitAsk, caller: Caller | None, decided: PermitDecision, room: anyio.Event, wait: anyio.CancelScope
-    ) -> PermitDecision | PermitRefusal:
+    ) -> PermitAnswer | PermitRefusal:
         """Decides the request again whenever room appears on the node, until everything is granted, the time is over, or the
-        pod's agent has sent a newer request. Returns the last decision."""
+        pod's agent has sent a newer request. Answers by the last decision."""
         self.waiting += 1
         latest: PermitDecision | PermitRefusal = decided
         try:
@@ -149,7 +140,8 @@ class PermitService:
             self.waiting -= 1
             if self._waits.get(decided.uid) is wait:
                 del self._waits[decided.uid]
-        return latest
+        answer = latest if isinstance(latest, PermitRefusal) else self._answer(ask, latest)
+        return answer if isinstance(answer, PermitAnswer | PermitRefusal) else await answer
 
     async def may_bind(self, uid: PodUid, node: NodeName, *, first: bool) -> bool:
         """Waits briefly, before a bind is sent, until the lower permits of the node's other pods are persisted: the bind may

@@ -74,9 +74,6 @@ class SampleMisses:
     def put(self, uid: PodUid, sample_miss: SampleMiss) -> None:
         self._pods[uid] = sample_miss
 
-    def get(self, uid: PodUid) -> SampleMiss | None:
-        return self._pods.get(uid)
-
     def forget(self, uid: PodUid) -> SampleMiss | None:
         return self._pods.pop(uid, None)
 

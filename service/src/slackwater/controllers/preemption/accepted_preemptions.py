@@ -42,6 +42,10 @@ class AcceptedPreemptions:
         self._accepted.pop(preemptor, None)
         self._accepted[preemptor] = _AcceptedPreemption(victims, now, grace_seconds)
 
+    def _current(self, preemptor: PodUid, now: Instant) -> _AcceptedPreemption | None:
+        accepted = self._accepted.get(preemptor)
+        return accepted if accepted is not None and accepted.ends_at > now else None
+
     def overtaken(
         self,
         preemptor: PodUid,
@@ -56,8 +60,8 @@ class AcceptedPreemptions:
         some of these victims still count on the node, and all of them are being deleted or the preemption was accepted just
         now; or all victims are gone and the pod fits there.
         """
-        accepted = self._accepted.get(preemptor)
-        if accepted is None or accepted.ends_at <= now:
+        accepted = self._current(preemptor, now)
+        if accepted is None:
             return False
         fresh = accepted.at + _LAG_SECONDS > now
         asked = set(proposed)
@@ -74,16 +78,16 @@ class AcceptedPreemptions:
     def awaited(self, preemptor: PodUid, seen_on: Callable[[PodUid, NodeName], Pod | None], now: Instant) -> bool:
         """Whether a preemption by kube-scheduler is under way for the pod: some victim still exists, and the preemption was
         accepted just now or some victim is being deleted."""
-        accepted = self._accepted.get(preemptor)
-        if accepted is None or accepted.ends_at <= now:
+        accepted = self._current(preemptor, now)
+        if accepted is None:
             return False
         left = [pod for node, uids in accepted.victims.items() for uid in uids if (pod := seen_on(uid, node)) is not None]
         return bool(left) and (accepted.at + _LAG_SECONDS > now or any(pod.deleting for pod in left))
 
     def victims_of(self, preemptor: PodUid, now: Instant) -> Mapping[NodeName, Sequence[PodUid]]:
         """The victims that were accepted for the preemptor, by node; empty if nothing was accepted, or too long ago."""
-        accepted = self._accepted.get(preemptor)
-        return {} if accepted is None or accepted.ends_at <= now else accepted.victims
+        accepted = self._current(preemptor, now)
+        return {} if accepted is None else accepted.victims
 
     def preemptor_of(self, victim: PodUid) -> PodUid | None:
         """The one preemptor for which this victim was accepted on some node; None if there is none, or several."""

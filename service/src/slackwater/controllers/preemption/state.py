@@ -137,10 +137,6 @@ class Preemptions:
         """The preemptors whose victims are leaving. They need no new node from the autoscaler."""
         return frozenset(uid for uid, found in self._running.items() if found.shut or found.phase == "agreed")
 
-    def has(self, uid: PodUid) -> bool:
-        """Is a preemption of the pod under way?"""
-        return uid in self._running
-
     def number_of(self, uid: PodUid) -> int | None:
         found = self._running.get(uid)
         return None if found is None else found.number
