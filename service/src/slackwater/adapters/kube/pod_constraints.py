@@ -25,7 +25,7 @@ from slackwater.adapters.kube.structs import (
     SpreadWire,
     VolumeWire,
 )
-from slackwater.adapters.kube.translation import ebs_handle, gce_handle
+from slackwater.adapters.kube.translation import in_tree_disks
 from slackwater.model.interning import cached_texts
 from slackwater.model.kubernetes_rules import KubernetesVersion, Rule
 from slackwater.model.objects import Labels
@@ -317,7 +317,7 @@ def _volumes(wire: PodWire) -> tuple[tuple[ClaimMount, ...], tuple[DiskMount, ..
             claims.append(ClaimMount(f"{meta.name}-{volume.name}", owner=meta.uid, pod=meta.name))
         else:
             disks.extend(_disk(volume))
-            inline.extend(_inline(volume))
+            inline.extend(in_tree_disks(volume, {}))
     return tuple(claims), tuple(disks), tuple(inline)
 
 
@@ -331,18 +331,3 @@ def _disk(volume: VolumeWire) -> Iterable[DiskMount]:
     if (rbd := volume.rbd) is not None:
         monitors = tuple(sorted(rbd.monitors or ()))
         yield DiskMount(source="rbd", disk=(rbd.pool, rbd.image), read_only=rbd.read_only, monitors=monitors)
-
-
-def _inline(volume: VolumeWire) -> Iterable[InlineDisk]:
-    """The in-tree disks of a volume that CSI drivers attach today, with the names of k8s.io/csi-translation-lib v0.36.3."""
-    if (ebs := volume.aws_elastic_block_store) is not None:
-        yield InlineDisk(plugin="kubernetes.io/aws-ebs", driver="ebs.csi.aws.com", handle=ebs_handle(ebs.volume_id))
-    if (gce := volume.gce_persistent_disk) is not None:
-        handle = gce_handle(gce.pd_name, {})
-        yield InlineDisk(plugin="kubernetes.io/gce-pd", driver="pd.csi.storage.gke.io", handle=handle)
-    if (azure := volume.azure_disk) is not None:
-        yield InlineDisk(plugin="kubernetes.io/azure-disk", driver="disk.csi.azure.com", handle=azure.disk_uri)
-    if (cinder := volume.cinder) is not None:
-        yield InlineDisk(plugin="kubernetes.io/cinder", driver="cinder.csi.openstack.org", handle=cinder.volume_id)
-    if (portworx := volume.portworx_volume) is not None:
-        yield InlineDisk(plugin="kubernetes.io/portworx-volume", driver="pxd.portworx.com", handle=portworx.volume_id)

@@ -11,16 +11,13 @@ from slackwater.adapters.api_objects import Int32, ObjectDecoder, ObjectWire, Wi
 from slackwater.adapters.kube.pod_constraints import node_term, selector_of
 from slackwater.adapters.kube.pod_requests import whole
 from slackwater.adapters.kube.structs import (
-    AzureDiskWire,
-    CinderWire,
-    EbsWire,
-    GceDiskWire,
+    InTreeDisksWire,
     NodeSelectorWire,
-    PortworxWire,
     Quantity,
     SelectorWire,
 )
-from slackwater.adapters.kube.translation import ebs_handle, gce_handle, migrated_terms
+from slackwater.adapters.kube.translation import in_tree_disks, migrated_terms
+from slackwater.model.pod_constraints import InlineDisk
 from slackwater.model.storage import (
     Attachment,
     Claim,
@@ -72,7 +69,7 @@ class _VolumeAffinityWire(Wire):
     required: NodeSelectorWire | None = None
 
 
-class _VolumeSpecWire(Wire):
+class _VolumeSpecWire(InTreeDisksWire):
     capacity: dict[str, Quantity] | None = None
     access_modes: list[str] | None = None
     storage_class_name: str = ""
@@ -81,11 +78,6 @@ class _VolumeSpecWire(Wire):
     claim_ref: ClaimRef | None = None
     node_affinity: _VolumeAffinityWire | None = None
     csi: _CsiSourceWire | None = None
-    aws_elastic_block_store: EbsWire | None = None
-    gce_persistent_disk: GceDiskWire | None = None
-    azure_disk: AzureDiskWire | None = None
-    cinder: CinderWire | None = None
-    portworx_volume: PortworxWire | None = None
 
 
 class _VolumeWire(ObjectWire):
@@ -194,7 +186,11 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
     wire = _VOLUME.decode(raw)
     meta, spec = wire.metadata, wire.spec
     labels = meta.labels or {}
-    plugin, driver, handle = _attached_as(spec, labels)
+    disk = next(in_tree_disks(spec, labels), None)
+    if spec.csi is not None:
+        disk = InlineDisk(plugin="", driver=spec.csi.driver, handle=spec.csi.volume_handle)
+    elif disk is None:
+        disk = InlineDisk(plugin="", driver="", handle="")
     affinity = None if spec.node_affinity is None else spec.node_affinity.required
     terms = None if affinity is None else tuple(map(node_term, affinity.node_selector_terms or ()))
     storage_class = (meta.annotations or {}).get(_BETA_CLASS, spec.storage_class_name)
@@ -211,32 +207,11 @@ def decode_volume(raw: bytes | msgspec.Raw) -> Volume:
         attributes_class=spec.volume_attributes_class_name or "",
         claim=spec.claim_ref,
         node_terms=terms,
-        migrated_terms=migrated_terms(plugin, terms, labels),
-        driver=driver,
-        handle=handle,
-        plugin=plugin,
+        migrated_terms=migrated_terms(disk.plugin, terms, labels),
+        driver=disk.driver,
+        handle=disk.handle,
+        plugin=disk.plugin,
     )
-
-
-def _attached_as(spec: _VolumeSpecWire, labels: Mapping[str, str]) -> tuple[str, str, str]:
-    """How the volume is attached: in-tree plug-in ("" for none), CSI driver and handle ("" if it is not attached by CSI).
-
-    In-tree volumes are translated as in k8s.io/csi-translation-lib v0.36.3.
-    """
-    if spec.csi is not None:
-        return "", spec.csi.driver, spec.csi.volume_handle
-    if (gce := spec.gce_persistent_disk) is not None:
-        return "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", gce_handle(gce.pd_name, labels)
-    if (azure := spec.azure_disk) is not None:
-        return "kubernetes.io/azure-disk", "disk.csi.azure.com", azure.disk_uri
-    for disk, plugin, driver in (
-        (spec.aws_elastic_block_store, "kubernetes.io/aws-ebs", "ebs.csi.aws.com"),
-        (spec.cinder, "kubernetes.io/cinder", "cinder.csi.openstack.org"),
-        (spec.portworx_volume, "kubernetes.io/portworx-volume", "pxd.portworx.com"),
-    ):
-        if disk is not None:
-            return plugin, driver, ebs_handle(disk.volume_id) if isinstance(disk, EbsWire) else disk.volume_id
-    return "", "", ""
 
 
 def decode_class(raw: bytes | msgspec.Raw) -> StorageClass:

@@ -180,7 +180,9 @@ class GceDiskWire(Wire):
     read_only: bool = False
 
 
-class EbsWire(Wire):
+class VolumeIdWire(Wire):
+    """A disk of AWS (EBS), Cinder or Portworx."""
+
     volume_id: str = field(name="volumeID", default="")
 
 
@@ -201,12 +203,14 @@ class AzureDiskWire(Wire):
     disk_uri: str = field(name="diskURI", default="")
 
 
-class CinderWire(Wire):
-    volume_id: str = field(name="volumeID", default="")
+class InTreeDisksWire(Wire):
+    """The in-tree disks of a pod's volume or of a PersistentVolume that CSI drivers attach today."""
 
-
-class PortworxWire(Wire):
-    volume_id: str = field(name="volumeID", default="")
+    aws_elastic_block_store: VolumeIdWire | None = None
+    gce_persistent_disk: GceDiskWire | None = None
+    azure_disk: AzureDiskWire | None = None
+    cinder: VolumeIdWire | None = None
+    portworx_volume: VolumeIdWire | None = None
 
 
 class ImageVolumeWire(Wire):
@@ -221,19 +225,14 @@ class EmptyDirWire(Wire):
     medium: str = ""
 
 
-class VolumeWire(Wire):
+class VolumeWire(InTreeDisksWire):
     """A volume of a pod: the fields that decide where the pod may run, or whether it may be evicted."""
 
     name: str = ""
     persistent_volume_claim: ClaimSourceWire | None = None
     ephemeral: EphemeralWire | None = None
-    gce_persistent_disk: GceDiskWire | None = None
-    aws_elastic_block_store: EbsWire | None = None
     iscsi: IscsiWire | None = None
     rbd: RbdWire | None = None
-    azure_disk: AzureDiskWire | None = None
-    cinder: CinderWire | None = None
-    portworx_volume: PortworxWire | None = None
     image: ImageVolumeWire | None = None
     host_path: HostPathWire | None = None
     empty_dir: EmptyDirWire | None = None

@@ -4,11 +4,12 @@ The result has driver, handle, and the node affinity in the driver's topology ke
 this on nodes whose kubelet has migrated the plug-in to CSI.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from slackwater.model.pod_constraints import NodeSelectorTerm
+from slackwater.adapters.kube.structs import InTreeDisksWire
+from slackwater.model.pod_constraints import InlineDisk, NodeSelectorTerm
 from slackwater.model.selectors import Requirement
 
 _ZONE: Final = "topology.kubernetes.io/zone"
@@ -26,12 +27,23 @@ _KEYS: Final = {
 _Terms = tuple[NodeSelectorTerm, ...] | None
 
 
-def ebs_handle(volume_id: str) -> str:
-    """The handle of an EBS volume: vol-1 in `aws://zone/vol-1`."""
-    return volume_id.rpartition("/")[2]
+def in_tree_disks(volume: InTreeDisksWire, labels: Mapping[str, str]) -> Iterator[InlineDisk]:
+    """The in-tree disks of the volume, as CSI drivers attach them. `labels` are those of a PersistentVolume."""
+    if (ebs := volume.aws_elastic_block_store) is not None:
+        handle = ebs.volume_id.rpartition("/")[2]  # vol-1 in `aws://zone/vol-1`
+        yield InlineDisk(plugin="kubernetes.io/aws-ebs", driver="ebs.csi.aws.com", handle=handle)
+    if (gce := volume.gce_persistent_disk) is not None:
+        handle = _gce_handle(gce.pd_name, labels)
+        yield InlineDisk(plugin="kubernetes.io/gce-pd", driver="pd.csi.storage.gke.io", handle=handle)
+    if (azure := volume.azure_disk) is not None:
+        yield InlineDisk(plugin="kubernetes.io/azure-disk", driver="disk.csi.azure.com", handle=azure.disk_uri)
+    if (cinder := volume.cinder) is not None:
+        yield InlineDisk(plugin="kubernetes.io/cinder", driver="cinder.csi.openstack.org", handle=cinder.volume_id)
+    if (portworx := volume.portworx_volume) is not None:
+        yield InlineDisk(plugin="kubernetes.io/portworx-volume", driver="pxd.portworx.com", handle=portworx.volume_id)
 
 
-def gce_handle(name: str, labels: Mapping[str, str]) -> str:
+def _gce_handle(name: str, labels: Mapping[str, str]) -> str:
     """The CSI handle of a GCE disk, with its zone, or with the region if the label names several zones.
 
     The handle is empty if these zones are in different regions.
