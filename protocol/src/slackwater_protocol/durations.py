@@ -9,6 +9,8 @@ wraps around at 2^64. Deliberately absent: clocks, and arithmetic on time.
 import re
 from typing import Final, NewType
 
+from slackwater_protocol.units import UnreadableError
+
 Duration = NewType("Duration", int)  # nanoseconds
 
 MILLISECOND: Final = Duration(10**6)
@@ -35,17 +37,10 @@ _PART: Final = re.compile(r"(?=\.?[0-9])([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
 _WANTED: Final = "want numbers with units (ns us ms s m h), as in 1h30m, 1.5s or 300ms"
 
 
-class DurationError(ValueError):
-    """A value is no duration, or is out of range. `value`: the value that was read. `why`: what is wrong with it."""
+class DurationError(UnreadableError):
+    """A value is no duration, or is out of range."""
 
-    def __init__(self, value: object, why: str) -> None:
-        super().__init__(value, why)
-        self.value = value
-        self.why = why
-
-    def __str__(self) -> str:
-        seen = repr(self.value)
-        return f"duration {seen if len(seen) <= 80 else seen[:76] + ' ...'}: {self.why}"
+    noun = "duration"
 
 
 def parse_duration(text: str) -> Duration:

@@ -22,7 +22,7 @@ import re
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_UP, Context
 from functools import lru_cache
 from math import isfinite
-from typing import Final, NewType
+from typing import ClassVar, Final, NewType
 
 MilliCpu = NewType("MilliCpu", int)  # thousandths of a CPU
 Bytes = NewType("Bytes", int)
@@ -42,8 +42,6 @@ _CACHED_LENGTH: Final = 64
 #: The most digits that Kubernetes' fast parser reads, without and with a binary suffix (which counts 3 digits for 2^10).
 _FAST_DIGITS: Final = 18
 _FAST_BINARY_DIGITS: Final = 14
-#: Numbers of so many digits, times 1000, always fit an int64, so they are read by shorter code.
-_SAFE_DIGITS: Final = 15
 #: Exact for any number of digits. An exponent beyond the context's becomes infinite, or the smallest number above 0. `decimal`
 #: is used because `int` refuses texts of more than 4,300 digits, and takes quadratic time.
 _EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, rounding=ROUND_UP, traps=[])
@@ -59,8 +57,10 @@ _WANTED: Final = (
 )
 
 
-class QuantityError(ValueError):
-    """A value is no quantity. `value`: the value that was read. `why`: what is wrong with it."""
+class UnreadableError(ValueError):
+    """A value cannot be read. `value`: the value that was read. `why`: what is wrong with it."""
+
+    noun: ClassVar[str]
 
     def __init__(self, value: object, why: str) -> None:
         super().__init__(value, why)
@@ -69,7 +69,13 @@ class QuantityError(ValueError):
 
     def __str__(self) -> str:
         seen = repr(self.value)
-        return f"quantity {seen if len(seen) <= 80 else seen[:76] + ' ...'}: {self.why}"
+        return f"{self.noun} {seen if len(seen) <= 80 else seen[:76] + ' ...'}: {self.why}"
+
+
+class QuantityError(UnreadableError):
+    """A value is no quantity."""
+
+    noun = "quantity"
 
 
 def parse_nanos(value: str | int | float) -> Nanos:
@@ -112,7 +118,7 @@ def milli_cpu(value: str | int | float) -> MilliCpu:
     """Reads a quantity in thousandths, rounded away from zero, as documented at `MilliValue()`. Raises `QuantityError`."""
     if isinstance(value, str) and len(value) <= _CACHED_LENGTH:
         return _milli_of_text(value)
-    return MilliCpu(_capped(_away_from_zero(parse_nanos(value), _NANOS_PER_MILLI)))
+    return _milli(parse_nanos(value))
 
 
 def byte_count(value: str | int | float) -> Bytes:
@@ -190,31 +196,23 @@ def _capped(amount: int) -> int:
     return max(-LARGEST, min(LARGEST, amount))
 
 
+def _milli(nanos: Nanos) -> MilliCpu:
+    return MilliCpu(_capped(_away_from_zero(nanos, _NANOS_PER_MILLI)))
+
+
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _milli_of_text(text: str) -> MilliCpu:
-    digits, unit = (text[:-1], 1) if text.endswith("m") else (text, 1000)
-    if _is_short_digits(digits):
-        return MilliCpu(int(digits) * unit)
-    return MilliCpu(_capped(_away_from_zero(_read(text), _NANOS_PER_MILLI)))
+    return _milli(_read(text))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _whole_of_text(text: str) -> Bytes:
-    size = _BINARY_SIZES.get(text[-2:])
-    digits = text[:-2] if size else text
-    if _is_short_digits(digits):
-        return Bytes(min(int(digits) * (size or 1), LARGEST))
     return Bytes(_away_from_zero(_read(text), _NANO))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _nanos_of_text(text: str) -> Nanos:
     return _read(text)
-
-
-def _is_short_digits(text: str) -> bool:
-    # isdecimal alone also accepts digits of other scripts, which Kubernetes refuses.
-    return len(text) <= _SAFE_DIGITS and text.isdecimal() and text.isascii()
 
 
 def _read(text: str) -> Nanos:

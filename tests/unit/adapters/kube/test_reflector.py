@@ -399,9 +399,9 @@ async def test_waits_between_attempts_grow_and_are_short_again_after_a_success(
         assert later - earlier >= wait - 0.001, "no attempt is early"
 
 
-async def test_selectors_go_with_every_request(api: FakeApi, client: KubeClient) -> None:
+async def test_the_selector_goes_with_every_request(api: FakeApi, client: KubeClient) -> None:
     api.put(NODES_PATH, "a")
-    resource = nodes(lambda *_: None).selecting(fields="spec.unschedulable=false", labels="pool=a,x in (1,2)")
+    resource = replace(nodes(lambda *_: None), field_selector="spec.unschedulable=false")
     reader = EventSourceReader()
     async with anyio.create_task_group() as group:
         group.start_soon(reader.run, Reflector(client, resource, rng=Random(1), config=FAST))
@@ -410,4 +410,3 @@ async def test_selectors_go_with_every_request(api: FakeApi, client: KubeClient)
         group.cancel_scope.cancel()
     for asked in api.asked:
         assert asked.query["fieldSelector"] == "spec.unschedulable=false"
-        assert asked.query["labelSelector"] == "pool=a,x in (1,2)"

@@ -44,6 +44,12 @@ def refusal(group: GroupName | None, what: str, answer: Response) -> ProviderErr
     return ProviderError("unknown" if unsure else "other", group, detail)
 
 
+def check_seen(group: GroupName, *, target: int, seen: int) -> None:
+    """Raises a `conflict` if the group's target size is not the one that the caller saw."""
+    if target != seen:
+        raise ProviderError("conflict", group, f"the target is {target}, not {seen}")
+
+
 async def listed(api: ApiCalls, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
     """Yields the objects of a collection, page by page; none if the API server does not know the type.
 

@@ -4,7 +4,8 @@
 become narrower, since the provider's own limits still apply.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from slackwater.model.nodegroups import GroupName, Instance, NodeGroup
@@ -40,29 +41,23 @@ class ConfiguredProvider:
         return self._provider.name
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        try:
+        with self._named():
             found = await self._provider.groups(timeout_seconds=timeout_seconds)
-        except ProviderError as error:
-            raise self._named(error) from error
         return sorted((self._configured(group) for group in found), key=lambda group: group.name)
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         entry = self._by_name.get(group)
         if entry is not None and to > entry.max_size:
             raise ProviderError("limit", group, f"got {to} nodes, want at most {entry.max_size} (configuration)")
-        try:
+        with self._named():
             await self._provider.grow(self._id(group), seen=seen, to=to, timeout_seconds=timeout_seconds)
-        except ProviderError as error:
-            raise self._named(error) from error
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         entry = self._by_name.get(group)
         if entry is not None and to < entry.min_size:
             raise ProviderError("limit", group, f"got {to} nodes, want at least {entry.min_size} (configuration)")
-        try:
+        with self._named():
             await self._provider.lower(self._id(group), seen=seen, to=to, timeout_seconds=timeout_seconds)
-        except ProviderError as error:
-            raise self._named(error) from error
 
     async def delete(
         self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
@@ -71,10 +66,8 @@ class ConfiguredProvider:
 
         Only the provider knows which instances still count towards the group's size.
         """
-        try:
+        with self._named():
             await self._provider.delete(self._id(group), instances, timeout_seconds=timeout_seconds, replace=replace)
-        except ProviderError as error:
-            raise self._named(error) from error
 
     def _id(self, name: GroupName) -> GroupName:
         entry = self._by_name.get(name)
@@ -92,6 +85,11 @@ class ConfiguredProvider:
             template=group.template if entry.template is None else entry.template,
         )
 
-    def _named(self, error: ProviderError) -> ProviderError:
-        entry = None if error.group is None else self._by_id.get(error.group)
-        return ProviderError(error.kind, error.group if entry is None else entry.name, error.detail)
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A context whose errors name groups as the configuration does."""
+        try:
+            yield
+        except ProviderError as error:
+            entry = None if error.group is None else self._by_id.get(error.group)
+            raise ProviderError(error.kind, error.group if entry is None else entry.name, error.detail) from error

@@ -127,6 +127,7 @@ class Reflector(Generic[K]):
     ) -> None:
         self._client = client
         self._resource = resource
+        self._selector = {"fieldSelector": resource.field_selector} if resource.field_selector else {}
         self._rng = rng
         self._config = config = config or ReflectorConfig()
         self._clock = clock
@@ -222,7 +223,7 @@ class Reflector(Generic[K]):
         return page
 
     def _call_for_page(self, token: str) -> Call:
-        params = {"limit": str(self._page_size), **self._selectors(), **({"continue": token} if token else {})}
+        params = {"limit": str(self._page_size), **self._selector, **({"continue": token} if token else {})}
         return Call(
             "GET",
             self._resource.path,
@@ -274,14 +275,10 @@ class Reflector(Generic[K]):
             "allowWatchBookmarks": "true",
             "resourceVersion": self.version,
             "timeoutSeconds": str(round(seconds)),
-            **self._selectors(),
+            **self._selector,
         }
         silence_seconds = seconds + self._config.grace_seconds
         return self._client.stream(self._resource.path, params=params, silence_seconds=silence_seconds)
-
-    def _selectors(self) -> dict[str, str]:
-        selectors = {"fieldSelector": self._resource.field_selector, "labelSelector": self._resource.label_selector}
-        return {name: text for name, text in selectors.items() if text}
 
     def _broke(self, error: KubeError) -> float:
         """Counts and logs the end of a list or watch by an error. Returns how many seconds to wait before the next attempt."""

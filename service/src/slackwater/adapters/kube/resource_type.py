@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -67,11 +67,6 @@ class ResourceType(Generic[K]):
     unreadable: "Callable[[bytes | msgspec.Raw, MetaWire, str], SourceEvent | None] | None" = None
     may_be_absent: bool = False
     field_selector: str = ""
-    label_selector: str = ""
-
-    def selecting(self, *, fields: str = "", labels: str = "") -> "ResourceType[K]":
-        """The same type, but only objects that these selectors match."""
-        return replace(self, field_selector=fields, label_selector=labels)
 
 
 def nodes(on_broken: OnBroken) -> ResourceType[NodeName]:

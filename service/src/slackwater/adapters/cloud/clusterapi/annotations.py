@@ -4,11 +4,11 @@ The functions are pure. An invalid annotation raises `ValueError`, with the anno
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from slackwater.adapters.api_objects import TaintWire
-from slackwater.adapters.cloud.clusterapi.objects import GroupWire
+from slackwater.adapters.cloud.clusterapi.objects import NOTHING_SAID, GroupWire, Infrastructure
 from slackwater.model.devices import read_template_devices
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import CSI_DRIVERS, GroupOptions, read_attach_limits
@@ -44,18 +44,6 @@ class Limits:
 
     min_size: int
     max_size: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Infrastructure:
-    """What an infrastructure template specifies for its machines. The group's annotations take precedence."""
-
-    capacity: Mapping[str, str | int | float] = field(default_factory=dict)
-    architecture: str = ""
-    operating_system: str = ""
-
-
-NOTHING_SAID: Final = Infrastructure()
 
 
 def limits(annotations: Mapping[str, str]) -> Limits | None:
@@ -96,7 +84,7 @@ def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) ->
     :raises ValueError: an annotation or quantity is invalid.
     """
     annotations = group.metadata.annotations or {}
-    nanos: dict[str, int] = {name: parse_nanos(amount) for name, amount in infrastructure.capacity.items()}
+    nanos: dict[str, int] = {name: parse_nanos(amount) for name, amount in (infrastructure.capacity or {}).items()}
     nanos |= _resources(annotations)
     if "cpu" not in nanos or "memory" not in nanos:
         return None
@@ -131,8 +119,8 @@ def _resources(annotations: Mapping[str, str]) -> dict[str, int]:
 
 def _labels(group: GroupWire, annotations: Mapping[str, str], infrastructure: Infrastructure) -> dict[str, str]:
     labels = {
-        "kubernetes.io/arch": infrastructure.architecture or "amd64",
-        "kubernetes.io/os": infrastructure.operating_system or "linux",
+        "kubernetes.io/arch": infrastructure.node_info.architecture or "amd64",
+        "kubernetes.io/os": infrastructure.node_info.operating_system or "linux",
     }
     # Cluster API copies the labels of the first to Machines; Cluster Autoscaler reads those of the second.
     for said in (group.spec.template.metadata.labels, group.spec.template.spec.metadata.labels):

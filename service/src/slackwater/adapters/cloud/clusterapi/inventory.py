@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.adapters.api_objects import ObjectMetaWire
-from slackwater.adapters.cloud.clusterapi.objects import GroupWire, MachineWire
+from slackwater.adapters.cloud.clusterapi.objects import DELETE_MACHINE, GroupWire, MachineWire
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import Instance, InstanceError, InstanceErrorKind, InstanceId
-from slackwater_protocol.names import CLUSTER_API_GROUP
 
-#: Cluster API deletes Machines with this annotation first when their group shrinks.
-DELETE_MACHINE: Final = f"{CLUSTER_API_GROUP}/delete-machine"
 _OUT_OF_RESOURCES: Final = "InsufficientResources"
 _FAILED: Final = "Failed"
 

@@ -1,18 +1,19 @@
-"""Reads Cluster API's objects: structs of the fields that are used, their paths, and the names of groups.
+"""Reads and writes Cluster API's objects, and infrastructure templates: structs of the fields that are used, paths, names of
+groups.
 
 Both versions of the contract (v1beta1, v1beta2) have these fields in the same places, except for references.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.api_calls import ApiCalls, ask
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ask
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, TaintWire, Wire
-from slackwater.adapters.cloud.apiserver import NOT_FOUND, OK, listed, refusal
+from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, listed, refusal
 from slackwater.model.nodegroups import GroupName
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
@@ -23,6 +24,9 @@ PLURALS: Final[dict[Kind, str]] = {
     "MachinePool": "machinepools",
 }
 MACHINES: Final = "machines"
+#: Cluster API deletes Machines with this annotation first when their group shrinks.
+DELETE_MACHINE: Final = f"{CLUSTER_API_GROUP}/delete-machine"
+_DELETED: Final = frozenset({OK, 202, NOT_FOUND, CONFLICT})
 _GROUP_PATH: Final = f"/apis/{CLUSTER_API_GROUP}"
 
 
@@ -72,24 +76,49 @@ class GroupSpecWire(Wire):
     template: MachineTemplateWire = msgspec.field(default_factory=MachineTemplateWire)
 
 
-class GroupStatusWire(Wire):
-    node_refs: list[NodeRefWire] | None = None
-
-
 class GroupWire(ObjectWire):
     spec: GroupSpecWire = msgspec.field(default_factory=GroupSpecWire)
-    status: GroupStatusWire = msgspec.field(default_factory=GroupStatusWire)
 
 
 class _PreferredVersionWire(Wire):
     version: str = ""
 
 
-class ApiGroupWire(Wire):
+class _ApiGroupWire(Wire):
     preferred_version: _PreferredVersionWire = msgspec.field(default_factory=_PreferredVersionWire)
 
 
-API_GROUP: Final = ObjectDecoder(ApiGroupWire)
+class NodeInfoWire(Wire):
+    architecture: str = ""
+    operating_system: str = ""
+
+
+class Infrastructure(Wire):
+    """What an infrastructure template specifies for its machines, in its status. The group's annotations take precedence."""
+
+    capacity: dict[str, str | int | float] | None = None
+    node_info: NodeInfoWire = msgspec.field(default_factory=NodeInfoWire)
+
+
+NOTHING_SAID: Final = Infrastructure()
+
+
+class _InfrastructureWire(Wire):
+    status: Infrastructure = msgspec.field(default_factory=Infrastructure)
+
+
+class _ResourceWire(Wire):
+    name: str = ""
+    kind: str = ""
+
+
+class _ApiResourcesWire(Wire):
+    resources: list[_ResourceWire] | None = None
+
+
+_TEMPLATE: Final = ObjectDecoder(_InfrastructureWire)
+_RESOURCES: Final = ObjectDecoder(_ApiResourcesWire)
+_API_GROUP: Final = ObjectDecoder(_ApiGroupWire)
 _GROUP: Final = ObjectDecoder(GroupWire)
 
 
@@ -121,7 +150,7 @@ def read_group_id(name: str) -> GroupId | None:
 
 
 class ClusterApiObjects:
-    """Reads groups and Machines of one namespace, or of all if `namespace` is None.
+    """Reads and writes groups and Machines of one namespace, or of all if `namespace` is None.
 
     A type that is not installed has no objects. Failures are raised as `ProviderError`.
     """
@@ -151,6 +180,44 @@ class ClusterApiObjects:
             raise refusal(group.group, f"read {path}", answer)
         return _GROUP.decode(answer.body)
 
+    async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
+        """Sets the group's size to `to`; returns None, without an effect, if the group has changed since `read` was read."""
+        path = f"{await self.group_path(group)}/scale"
+        body = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {
+                "name": group.name,
+                "namespace": group.namespace,
+                "uid": read.metadata.uid,
+                "resourceVersion": read.metadata.resource_version,
+            },
+            "spec": {"replicas": to},
+        }
+        answer = await ask(self._api, "PUT", path, body=body)
+        if answer.status == CONFLICT:
+            return None
+        if answer.status != OK:
+            raise refusal(group.group, f"scale {path}", answer)
+        return True
+
+    async def mark(self, group: GroupName, machine: MachineWire, value: str | None) -> None:
+        """Annotates the Machine so that Cluster API's controller deletes it before others; with None removes the annotation.
+        Does nothing if the Machine is gone."""
+        path = await self.machine_path(machine.metadata)
+        patch = {"metadata": {"uid": machine.metadata.uid, "annotations": {DELETE_MACHINE: value}}}
+        answer = await ask(self._api, "PATCH", path, body=patch, content_type=MERGE_PATCH)
+        if answer.status not in (OK, NOT_FOUND):
+            raise refusal(group, f"mark {path}", answer)
+
+    async def delete(self, group: GroupName, machine: MachineWire) -> None:
+        """Deletes the Machine. Its UID is a precondition: a new Machine of the same name stays. Does nothing if it is gone."""
+        path = await self.machine_path(machine.metadata)
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": machine.metadata.uid}}
+        answer = await ask(self._api, "DELETE", path, body=body)
+        if answer.status not in _DELETED:
+            raise refusal(group, f"delete {path}", answer)
+
     async def group_path(self, group: GroupId) -> str:
         return await self._object(PLURALS[group.kind], group.namespace, group.name)
 
@@ -176,5 +243,61 @@ class ClusterApiObjects:
             return "v1beta1"
         if answer.status != OK:
             raise refusal(None, f"read {_GROUP_PATH}", answer)
-        self._version = API_GROUP.decode(answer.body).preferred_version.version
+        self._version = _API_GROUP.decode(answer.body).preferred_version.version
         return self._version
+
+
+class InfrastructureTemplates:
+    """Reads infrastructure templates. One that the API server does not return is treated as an empty one.
+
+    Only `status.capacity` and `status.nodeInfo` are read: fields of Cluster API's contract, which all infrastructure providers
+    share. A template with a capacity is cached, since templates do not change. One without is read again at the next call.
+    """
+
+    def __init__(self, api: ApiCalls) -> None:
+        self._api = api
+        self._known: dict[tuple[str, InfrastructureRefWire], Infrastructure] = {}
+
+    def keep(self, groups: Collection[GroupWire]) -> None:
+        """Drops cached templates that none of these groups uses."""
+        used = {_key(group) for group in groups}
+        self._known = {key: said for key, said in self._known.items() if key in used}
+
+    async def of(self, group: GroupWire) -> Infrastructure:
+        """Returns what the group's infrastructure template specifies.
+
+        :raises NotSent, Unanswered: there was no answer; a status other than 200 raises nothing.
+        :raises msgspec.MsgspecError: the answer cannot be decoded.
+        """
+        key = _key(group)
+        if not key[1].kind or not key[1].name:
+            return NOTHING_SAID
+        if key not in self._known:
+            said = await self._read(*key)
+            if not said.capacity:
+                return said
+            self._known[key] = said
+        return self._known[key]
+
+    async def _read(self, namespace: str, ref: InfrastructureRefWire) -> Infrastructure:
+        version = ref.api_version
+        if not version:
+            answer = await ask(self._api, "GET", f"/apis/{ref.api_group}")
+            if answer.status != OK:
+                return NOTHING_SAID
+            version = f"{ref.api_group}/{_API_GROUP.decode(answer.body).preferred_version.version}"
+        answer = await ask(self._api, "GET", f"/apis/{version}")
+        found = _RESOURCES.decode(answer.body).resources if answer.status == OK else ()
+        plural = next((each.name for each in found or () if each.kind == ref.kind and "/" not in each.name), None)
+        if plural is None:
+            return NOTHING_SAID
+        path = f"/apis/{version}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(ref.name, safe='')}"
+        answer = await ask(self._api, "GET", path)
+        if answer.status != OK:
+            return NOTHING_SAID
+        return _TEMPLATE.decode(answer.body).status
+
+
+def _key(group: GroupWire) -> tuple[str, InfrastructureRefWire]:
+    ref = group.spec.template.spec.infrastructure_ref
+    return ref.namespace or group.metadata.namespace, ref

@@ -12,17 +12,17 @@ from typing import Final, Literal, TypeVar
 
 import structlog
 
-from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ask
-from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, bounded, each, refusal, repeated
+from slackwater.adapters.api_calls import ApiCalls
+from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
 from slackwater.adapters.cloud.clusterapi import annotations, inventory
 from slackwater.adapters.cloud.clusterapi.annotations import Limits
-from slackwater.adapters.cloud.clusterapi.infrastructure import InfrastructureTemplates
-from slackwater.adapters.cloud.clusterapi.inventory import DELETE_MACHINE, Holdings
+from slackwater.adapters.cloud.clusterapi.inventory import Holdings
 from slackwater.adapters.cloud.clusterapi.objects import (
     PLURALS,
     ClusterApiObjects,
     GroupId,
     GroupWire,
+    InfrastructureTemplates,
     Kind,
     MachineWire,
     read_group_id,
@@ -33,60 +33,6 @@ from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
 _ROLLING: Final = "it rolls out: which machines go is not decided here"
-_DELETED: Final = frozenset({OK, 202, NOT_FOUND, CONFLICT})
-
-
-class ClusterApiWrites:
-    """Writes to Cluster API's objects: sizes of groups, marks on Machines, deletions. Failures are raised as `ProviderError`.
-
-    A mark is the annotation `DELETE_MACHINE`. Its value is the present time as RFC 3339, which `stamp` returns.
-    """
-
-    def __init__(self, api: ApiCalls, objects: ClusterApiObjects, *, stamp: Callable[[], str]) -> None:
-        self._api, self._objects, self._stamp = api, objects, stamp
-
-    async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
-        """Sets the group's size to `to`; returns None, without an effect, if the group has changed since `read` was read."""
-        path = f"{await self._objects.group_path(group)}/scale"
-        body = {
-            "apiVersion": "autoscaling/v1",
-            "kind": "Scale",
-            "metadata": {
-                "name": group.name,
-                "namespace": group.namespace,
-                "uid": read.metadata.uid,
-                "resourceVersion": read.metadata.resource_version,
-            },
-            "spec": {"replicas": to},
-        }
-        answer = await ask(self._api, "PUT", path, body=body)
-        if answer.status == CONFLICT:
-            return None
-        if answer.status != OK:
-            raise refusal(group.group, f"scale {path}", answer)
-        return True
-
-    async def mark(self, group: GroupName, machine: MachineWire) -> None:
-        """Annotates the Machine so that Cluster API's controller deletes it before others. Does nothing if it is gone."""
-        await self._annotate(group, machine, self._stamp())
-
-    async def unmark(self, group: GroupName, machine: MachineWire) -> None:
-        await self._annotate(group, machine, None)
-
-    async def _annotate(self, group: GroupName, machine: MachineWire, value: str | None) -> None:
-        path = await self._objects.machine_path(machine.metadata)
-        patch = {"metadata": {"uid": machine.metadata.uid, "annotations": {DELETE_MACHINE: value}}}
-        answer = await ask(self._api, "PATCH", path, body=patch, content_type=MERGE_PATCH)
-        if answer.status not in (OK, NOT_FOUND):
-            raise refusal(group, f"mark {path}", answer)
-
-    async def delete(self, group: GroupName, machine: MachineWire) -> None:
-        """Deletes the Machine. Its UID is a precondition: a new Machine of the same name stays. Does nothing if it is gone."""
-        path = await self._objects.machine_path(machine.metadata)
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": machine.metadata.uid}}
-        answer = await ask(self._api, "DELETE", path, body=body)
-        if answer.status not in _DELETED:
-            raise refusal(group, f"delete {path}", answer)
 
 
 T = TypeVar("T")
@@ -145,7 +91,7 @@ class ClusterApiProvider:
     def __init__(self, api: ApiCalls, wanted: GroupSelection, *, stamp: Callable[[], str]) -> None:
         self._wanted = wanted
         self._objects = ClusterApiObjects(api, namespace=wanted.namespace)
-        self._writes = ClusterApiWrites(api, self._objects, stamp=stamp)
+        self._stamp = stamp
         self._infrastructure = InfrastructureTemplates(api)
         self._reported: set[tuple[GroupName, str]] = set()
 
@@ -179,14 +125,14 @@ class ClusterApiProvider:
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._read(group)
-        _check_seen(group_state, seen)
+        check_seen(group, target=group_state.replicas, seen=seen)
         if to > group_state.limits.max_size:
             raise ProviderError("limit", group, f"got {to} nodes, want at most {group_state.limits.max_size}")
-        return await self._writes.scale(group_state.id, group_state.item, to=to)
+        return await self._objects.scale(group_state.id, group_state.item, to=to)
 
     async def _lowered(self, group: GroupName, marks: _Marks, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._read(group)
-        _check_seen(group_state, seen)
+        check_seen(group, target=group_state.replicas, seen=seen)
         if to < group_state.limits.min_size:
             raise ProviderError("limit", group_state.group, f"got {to} nodes, want at least {group_state.limits.min_size}")
         held = await self._held(group_state)
@@ -217,7 +163,7 @@ class ClusterApiProvider:
             return None
         if len(held.alive) - to < len(to_delete):  # Cluster API's controller would delete only some of them
             await each(
-                group_state.group, to_delete, lambda machine: self._writes.delete(group_state.group, machine), width=_WIDTH
+                group_state.group, to_delete, lambda machine: self._objects.delete(group_state.group, machine), width=_WIDTH
             )
         return True
 
@@ -235,15 +181,20 @@ class ClusterApiProvider:
             raise ProviderError(
                 "limit", group_state.group, f"0 nodes would be left, want at least {group_state.limits.min_size}"
             )
-        return await self._writes.scale(group_state.id, group_state.item, to=0)
+        return await self._objects.scale(group_state.id, group_state.item, to=0)
 
     async def _scaled_without(
         self, group_state: _GroupState, to_delete: Sequence[MachineWire], marks: _Marks, *, to: int
     ) -> Literal[True] | None:
         fresh = [machine for machine in to_delete if not inventory.is_marked(machine)]
         marks += fresh
-        await each(group_state.group, fresh, lambda machine: self._writes.mark(group_state.group, machine), width=_WIDTH)
-        return await self._writes.scale(group_state.id, group_state.item, to=to)
+        await each(
+            group_state.group,
+            fresh,
+            lambda machine: self._objects.mark(group_state.group, machine, self._stamp()),
+            width=_WIDTH,
+        )
+        return await self._objects.scale(group_state.id, group_state.item, to=to)
 
     @asynccontextmanager
     async def _marks(self, group: GroupName) -> AsyncIterator[_Marks]:
@@ -257,7 +208,7 @@ class ClusterApiProvider:
             yield marks
         except ProviderError as error:
             if error.kind != "unknown":
-                await each(group, marks, lambda machine: self._writes.unmark(group, machine), width=_WIDTH)
+                await each(group, marks, lambda machine: self._objects.mark(group, machine, None), width=_WIDTH)
             raise
 
     async def _check_nobody_elses(self, group_state: _GroupState, ids: frozenset[InstanceId]) -> None:
@@ -330,8 +281,3 @@ class ClusterApiProvider:
             options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
             undeletable=_ROLLING if held.rolling else "",
         )
-
-
-def _check_seen(group_state: _GroupState, seen: int) -> None:
-    if group_state.replicas != seen:
-        raise ProviderError("conflict", group_state.group, f"the target is {group_state.replicas}, not {seen}")

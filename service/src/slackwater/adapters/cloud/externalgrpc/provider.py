@@ -13,7 +13,7 @@ import anyio
 import grpc
 import structlog
 
-from slackwater.adapters.cloud.apiserver import bounded, each
+from slackwater.adapters.cloud.apiserver import bounded, check_seen, each
 from slackwater.adapters.cloud.externalgrpc import client as rpc
 from slackwater.adapters.cloud.externalgrpc import reading
 from slackwater.adapters.cloud.externalgrpc.client import Client
@@ -62,7 +62,7 @@ class ExternalGrpcProvider:
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 limits = await self._limits(group)
-                await self._check_seen(group, seen)
+                check_seen(group, target=await self._target(group), seen=seen)
                 if to > limits.maxSize:
                     raise ProviderError("limit", group, f"got {to} nodes, want at most {limits.maxSize}")
                 request = pb.NodeGroupIncreaseSizeRequest(id=group, delta=to - seen)
@@ -72,7 +72,7 @@ class ExternalGrpcProvider:
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 limits = await self._limits(group)
-                await self._check_seen(group, seen)
+                check_seen(group, target=await self._target(group), seen=seen)
                 if to < limits.minSize:
                     raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
                 # Servers should check this themselves; one that does not would delete nodes.
@@ -132,11 +132,6 @@ class ExternalGrpcProvider:
         if answer.targetSize < 0:
             raise ProviderError("other", group, f"NodeGroupTargetSize: got {answer.targetSize}, want >= 0")
         return answer.targetSize
-
-    async def _check_seen(self, group: GroupName, seen: int) -> None:
-        target = await self._target(group)
-        if target != seen:
-            raise ProviderError("conflict", group, f"the target is {target}, not {seen}")
 
     async def _instances(self, group: GroupName) -> tuple[Instance, ...]:
         answer = await self._client.ask(rpc.NODES, pb.NodeGroupNodesRequest(id=group), group=group)

@@ -11,7 +11,7 @@ from typing import Final, Literal
 import anyio
 
 from slackwater.adapters.api_calls import ApiCalls
-from slackwater.adapters.cloud.apiserver import bounded, each, repeated
+from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.node_creation import Arrivals
 from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, timeline_of
@@ -111,7 +111,7 @@ class KwokProvider:
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._group_state(group)
-        _check_seen(group_state, seen)
+        check_seen(group, target=group_state.target, seen=seen)
         known, quota = group_state.group, group_state.group.simulated_failures.quota
         if to > known.max_size:
             raise ProviderError("limit", known.name, f"got {to} nodes, want at most {known.max_size}")
@@ -122,7 +122,7 @@ class KwokProvider:
 
     async def _lowered(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._group_state(group)
-        _check_seen(group_state, seen)
+        check_seen(group, target=group_state.target, seen=seen)
         if to < group_state.group.min_size:
             raise ProviderError("limit", group, f"got {to} nodes, want at least {group_state.group.min_size}")
         machines = group_state.machines.without(self._given_up(group_state, seen - to))
@@ -241,8 +241,3 @@ def _after_all(group_state: _GroupState) -> Machines:
 def _all(members: Members) -> Iterator[Member]:
     yield from members.there.values()
     yield from members.leaving.values()
-
-
-def _check_seen(group_state: _GroupState, seen: int) -> None:
-    if group_state.target != seen:
-        raise ProviderError("conflict", group_state.group.name, f"the target is {group_state.target}, not {seen}")
