@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 
 from slackwater.fit.plugins.node_accounting import fits_on, judge_ledger
-from slackwater.fit.score_curve import extender_scores, fractions, percent_scores, randomized
+from slackwater.fit.score_curve import extender_scores, fractions, randomized
 from slackwater.model.ids import Row
 from slackwater.model.ledger import Ledger
 from slackwater.model.pod_resources import ordinary_resources
@@ -99,9 +99,9 @@ def test_the_worked_scores_of_the_reference() -> None:
     ledger.admit(Row(0), ordinary_resources(Amounts(MilliCpu(3_500), gib(12))))
     rows = np.arange(2)
     curve = installed.SCORE
-    assert percent_scores(Amounts(MilliCpu(1_000), gib(4)), ledger.columns, rows, curve).tolist() == [37, 53]
-    assert percent_scores(Amounts(MilliCpu(11_000), gib(44)), ledger.columns, rows, curve).tolist() == [0, 84]
-    assert percent_scores(Amounts(MilliCpu(20_000), gib(80)), ledger.columns, rows, curve).tolist() == [0, 0]
+    assert (100 * fractions(Amounts(MilliCpu(1_000), gib(4)), ledger.columns, rows, curve)).astype(int).tolist() == [37, 53]
+    assert (100 * fractions(Amounts(MilliCpu(11_000), gib(44)), ledger.columns, rows, curve)).astype(int).tolist() == [0, 84]
+    assert (100 * fractions(Amounts(MilliCpu(20_000), gib(80)), ledger.columns, rows, curve)).astype(int).tolist() == [0, 0]
 
 
 @given(reserved=sizes, buffer=sizes, total=sizes)

@@ -74,7 +74,7 @@ def _placing(nodes: list[Node], running: list[Pod], pods: list[Pod], *, again: b
         snapshot = ClusterSnapshot.build(nodes, [*running, *pods])
         hints = Hints(pods=placed(snapshot, NO_HINTS).rows) if again else NO_HINTS
         began = time.perf_counter()
-        left = placed(snapshot, hints).n_left
+        left = sum(len(each.pods) for each in placed(snapshot, hints).left)
         return Outcome(seconds=time.perf_counter() - began, count=left)
 
     return run

@@ -25,6 +25,7 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support import installed
 from tests.support.builders import a_budget
+from tests.support.rows import mounts_on, pods_on
 from tests.support.seeds import examples
 from tests.support.smallclusters import SmallCluster, small_clusters
 
@@ -255,12 +256,12 @@ def state(snapshot: ClusterSnapshot) -> dict[str, object]:
     """What stands where; kinds by what they are, since snapshots number them on their own."""
 
     def named(row: int) -> set[tuple[object, ...]]:
-        found = ((snapshot.of(kind), copies) for kind, copies in snapshot.counters.on_row(row).items())
+        found = ((snapshot.of(kind), copies) for kind, copies in pods_on(snapshot, row).items())
         return {(kind.kind, tuple(kind.labels.items()), kind.deleting, copies) for kind, copies in found}
 
     lines = sorted(snapshot.facts.resource.items())
     return {
         "used": [snapshot.used[line, : snapshot.n_rows].tolist() for name, line in lines],
         "pods": [named(row) for row in range(snapshot.n_rows)],
-        "mounts": [sorted(map(str, snapshot.attached.mounts(row))) for row in range(snapshot.n_rows)],
+        "mounts": [mounts_on(snapshot, row) for row in range(snapshot.n_rows)],
     }

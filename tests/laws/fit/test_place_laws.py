@@ -18,6 +18,7 @@ from slackwater.model.ids import Row
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.oracle.generator.cluster import generate
+from tests.support.rows import mounts_on, pods_on
 from tests.support.seeds import examples
 from tests.support.smallclusters import SmallCluster, small_clusters
 
@@ -64,9 +65,9 @@ def state(snapshot: ClusterSnapshot) -> dict[str, object]:
     return {
         "used": snapshot.used[:, :n_rows].tolist(),
         "scored": snapshot.scored[:, :n_rows].tolist(),
-        "pods": [snapshot.counters.on_row(row) for row in range(n_rows)],
+        "pods": [pods_on(snapshot, row) for row in range(n_rows)],
         "storage": snapshot.volumes.assumed(),
-        "mounts": [sorted(map(str, snapshot.attached.mounts(row))) for row in range(n_rows)],
+        "mounts": [mounts_on(snapshot, row) for row in range(n_rows)],
         "verdicts": [feasible(snapshot, kind.id).codes.tolist() for kind in snapshot.kinds.all],
     }
 

@@ -16,6 +16,7 @@ from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support.builders import a_node, a_pod, amounts, whole_cluster
+from tests.support.rows import pods_on
 
 
 def a_term(key: str) -> PodTerm:
@@ -45,7 +46,7 @@ def seen(snapshot: ClusterSnapshot) -> dict[str, object]:
     rows = {node.name: row for row, node in enumerate(snapshot.facts.nodes) if snapshot.facts.live[row]}
 
     def running_pods(row: int) -> dict[tuple[object, ...], int]:
-        found = snapshot.counters.on_row(row)
+        found = pods_on(snapshot, row)
         return {(snapshot.of(kind).kind, tuple(snapshot.of(kind).labels.items())): copies for kind, copies in found.items()}
 
     return {

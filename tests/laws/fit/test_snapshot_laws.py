@@ -16,6 +16,7 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counted_pods import PodsMatching, TermCarriers
 from slackwater.snapshot.equivalence_groups import KindId
 from tests.support.builders import a_node, a_pod, amounts
+from tests.support.rows import mounts_on, pods_on
 
 TERM = PodTerm(topology_key="zone", selector=(Requirement("app", "In", ("a",)),), namespaces=("default",))
 KINDS = (
@@ -63,11 +64,11 @@ def seen(snapshot: ClusterSnapshot) -> dict[str, object]:
             if snapshot.used[line].any()
         },
         "scored": snapshot.scored[:, : snapshot.n_rows].tolist(),
-        "pods": [{named(kind): count for kind, count in snapshot.counters.on_row(row).items()} for row in rows],
+        "pods": [{named(kind): count for kind, count in pods_on(snapshot, row).items()} for row in rows],
         "matching": snapshot.counters.read(snapshot.counters.matching(MATCHING_A))[: snapshot.n_rows].tolist(),
         "ports": sorted(snapshot.attached.rows_with_port(HostPort("10.0.0.1", "TCP", 80))),
         "claim": snapshot.attached.users_of(("default", "data")),
-        "mounts": [sorted(map(str, snapshot.attached.mounts(row))) for row in rows],
+        "mounts": [mounts_on(snapshot, row) for row in rows],
     }
 
 

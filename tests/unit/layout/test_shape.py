@@ -43,14 +43,12 @@ _CALLED_FROM_OUTSIDE: Final = {
 _OFFERED: Final = {
     "AgentClient",
     "parse_non_negative_duration",
-    "percent_scores",
     "selecting",
     "detach",
     "forget_lists",
     "compact",
     "shutdown",
     "same_as",
-    "n_left",
 }
 #: Decorators that hand a function to whoever calls it.
 _HANDED_ON: Final = ("@*.get", "@*.post", "@*validator", "@*serializer", "@*.exception_handler")

@@ -28,7 +28,6 @@ from slackwater.adapters.kube.tokens import KubeTokenReviewer
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication, AgentsListener, ExtenderListener, Listeners, OpsListener
 from slackwater.controllers.leadership.elector import LeaderElector, LeaderElectorConfig, LeaseFollower
-from slackwater.controllers.leadership.lease import LeaseStore
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.controllers.leadership.state import Leadership
 from slackwater.model.ids import Instant
@@ -132,8 +131,23 @@ class Election:
             self.leadership.extend(Instant(math.inf))
             return
         self.lease = ApiLease(client, namespace=settings.leader_election.resource_namespace, name=lease_name(settings))
-        identity = identity or f"{place.name}_{uuid.uuid4()}"
-        self._elector = _elector(settings, self.lease, self.leadership, place=place, rng=rng, times=times, identity=identity)
+        said, clock, retry = settings.leader_election, times.monotonic, seconds(settings.leader_election.retry_period)
+        if self.mode == "scheduler":
+            self._elector = LeaseFollower(
+                self.lease, self.leadership, names=place.names, retry_seconds=retry, clock=clock, rng=rng
+            )
+            return
+        self._elector = LeaderElector(
+            self.lease,
+            self.leadership,
+            identity=identity or f"{place.name}_{uuid.uuid4()}",
+            config=LeaderElectorConfig(
+                lease_seconds=said.lease_duration // SECOND, renew_seconds=seconds(said.renew_deadline), retry_seconds=retry
+            ),
+            clock=clock,
+            wall=times.wall,
+            rng=rng,
+        )
 
     async def run(self) -> None:
         """Takes part in the election until cancelled. With the mode `none` it returns at once."""
@@ -163,26 +177,6 @@ class Election:
 
 def lease_name(settings: Settings) -> str:
     return settings.leader_election.resource_name or settings.scheduler_name
-
-
-def _elector(
-    settings: Settings,
-    lease: LeaseStore,
-    leadership: Leadership,
-    *,
-    place: ReplicaIdentity,
-    rng: Random,
-    times: Times,
-    identity: str,
-) -> LeaseFollower | LeaderElector:
-    said = settings.leader_election
-    clock, retry = times.monotonic, seconds(said.retry_period)
-    if said.mode == "scheduler":
-        return LeaseFollower(lease, leadership, names=place.names, retry_seconds=retry, clock=clock, rng=rng)
-    config = LeaderElectorConfig(
-        lease_seconds=said.lease_duration // SECOND, renew_seconds=seconds(said.renew_deadline), retry_seconds=retry
-    )
-    return LeaderElector(lease, leadership, identity=identity, config=config, clock=clock, wall=times.wall, rng=rng)
 
 
 @asynccontextmanager

@@ -100,7 +100,7 @@ class Service:
     ) -> None:
         """`make_replica` creates the replica, which makes plans and answers questions; None: `replica_process` does.
         `kubernetes` is the version of Kubernetes whose rules are followed."""
-        self._settings = settings
+        self.settings = settings  #: those in force
         self._policy_of = partial(policy_of, kubernetes=kubernetes, profiles=filter_profiles_of(settings))
         self._certificates = certificates
         self._times = times
@@ -152,7 +152,7 @@ class Service:
             self.state_machine,
             self.replica,
             group_registry=self._group_registry_view,
-            settings=lambda: self._settings,
+            settings=lambda: self.settings,
             held_back=self._held_back,
             clock=self._times.monotonic,
             steady=SteadyClock(self._times),
@@ -160,7 +160,7 @@ class Service:
         )
 
     def _agents(self, client: ApiPort, registry: CollectorRegistry) -> AgentsApp:
-        listener = self._settings.listeners.agents
+        listener = self.settings.listeners.agents
         return AgentsApp(
             permit_service=self.permit_service,
             readiness=self.intake,
@@ -206,12 +206,12 @@ class Service:
             clock=self._times.monotonic,
             metrics=ExtenderMetrics(registry),
             backpressure=FilterBackpressure(
-                self.dispatcher.binds_are_queued, most_seconds=backpressure_seconds_of(self._settings)
+                self.dispatcher.binds_are_queued, most_seconds=backpressure_seconds_of(self.settings)
             ),
             choice=None
             if self.scoring_loop is None
             else FilterNodeChooser(self.state_machine, self.scoring_loop, self._times.monotonic),
-            wait_seconds=answer_seconds_of(self._settings),
+            wait_seconds=answer_seconds_of(self.settings),
             stopwatch=self._times.monotonic,
         )
 
@@ -233,7 +233,7 @@ class Service:
                 self.state_machine,
                 self.replica,
                 group_registry=self._group_registry_view,
-                settings=lambda: self._settings,
+                settings=lambda: self.settings,
                 clock=self._times.monotonic,
             ),
             explain=self.explaining,
@@ -247,8 +247,8 @@ class Service:
     def _wait_events(self) -> WaitEvents | None:
         """Builds the writer of Events on waiting pods; None if the settings turn them off. With the autoscaler, pods of all
         schedulers get Events, otherwise only those of our scheduler."""
-        after = seconds(self._settings.explain.events_after)
-        only_of = None if self._settings.autoscaler.enabled else self._settings.scheduler_name
+        after = seconds(self.settings.explain.events_after)
+        only_of = None if self.settings.autoscaler.enabled else self.settings.scheduler_name
         pods, submit, clock = self.state_machine.state.pods, self.dispatcher.submit_all, self._times.monotonic
         events = WaitEvents(pods, self.explaining, submit, clock=clock, after_seconds=after, only_of=only_of)
         return events if after else None
@@ -273,7 +273,7 @@ class Service:
 
     def _autoscaler_service(self, client: ApiPort, kinds: KindInterner, rng: Random) -> AutoscalerService:
         return AutoscalerService(
-            self._settings,
+            self.settings,
             client,
             self.state_machine,
             kinds,
@@ -317,8 +317,8 @@ class Service:
         return ScoringLoop(
             self.state_machine,
             clock=self._times.monotonic,
-            weight=self._settings.extender.weight,
-            profiles=score_profiles_of(self._settings),
+            weight=self.settings.extender.weight,
+            profiles=score_profiles_of(self.settings),
         )
 
     def _now(self) -> datetime:
@@ -354,19 +354,14 @@ class Service:
     def _every_reflector(self) -> dict[str, Reflector[Any]]:
         return {**self._reflectors, **({} if self.autoscaler_service is None else self.autoscaler_service.reflectors)}
 
-    @property
-    def settings(self) -> Settings:
-        """The settings in force."""
-        return self._settings
-
     async def watch_settings(self, path: Path) -> None:
-        await watch_settings(path, self._settings_changed, self._settings_refused, current=self._settings)
+        await watch_settings(path, self._settings_changed, self._settings_refused, current=self.settings)
 
     def _settings_changed(self, _before: Settings, new: Settings) -> None:
         """Applies the changes that need no restart. It compares with the settings in force, not with the file's last state, so
         that a change that needs a restart stays pending."""
-        change = live(self._settings, new)
-        self._settings = change.settings
+        change = live(self.settings, new)
+        self.settings = change.settings
         self.state_machine.adopt_policy(self._policy_of(change.settings))
         self._view.in_force = as_file(change.settings)
         self._view.problem = _waiting_for_restart(change)

@@ -105,10 +105,6 @@ class Placements:
     def cut(self) -> bool:
         return bool(self.unreached)
 
-    @property
-    def n_left(self) -> int:
-        return sum(len(left.pods) for left in self.left)
-
 
 def place_pods(
     snapshot: ClusterSnapshot,

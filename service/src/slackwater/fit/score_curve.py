@@ -67,11 +67,6 @@ def fractions_of(
     return of.where(fits, of.smaller(*scores), 0.0)
 
 
-def percent_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
-    """The scores 0..100 that Neon's plugin itself answers, truncated."""
-    return np.asarray(100 * fractions(wanted, columns, rows, curve), np.int64)
-
-
 def extender_scores(wanted: Amounts, columns: NodeColumns, rows: Rows, curve: ScoreCurve) -> Int64:
     """Scores 0..10 for each row: the fraction to the nearest tenth, and at least 1 if it is above 0.
 

@@ -314,15 +314,6 @@ class Counters:
         group and row are distinct."""
         self._base = _Base.of(kinds, rows, counts, len(self._kinds))
 
-    def on_row(self, row: int) -> dict[KindId, int]:
-        """How many pods of each equivalence group are on a row. It searches all pods, so it is only for tests and for
-        people."""
-        found = dict(self._base.on_row(row))
-        for kind, changes in self._changes.items():
-            if changes.get(row):
-                found[kind] = found.get(kind, 0) + changes[row]
-        return {kind: count for kind, count in found.items() if count}
-
     def rows_of(self, kind: KindId) -> dict[int, int]:
         """The rows that have pods of an equivalence group, with the number of these pods."""
         rows, counts = self._base.of_kind(kind)
@@ -383,10 +374,6 @@ class _Base:
             return self._rows[:0], self._counts[:0]
         part = slice(int(self._starts[kind]), int(self._starts[kind + 1]))
         return self._rows[part], self._counts[part]
-
-    def on_row(self, row: int) -> Iterable[tuple[KindId, int]]:
-        here = self._rows == row
-        return [(KindId(k), c) for k, c in zip(self._kinds[here].tolist(), self._counts[here].tolist(), strict=True)]
 
     def flat(self) -> tuple[Rows, Rows, Int64]:
         return self._kinds, self._rows, self._counts

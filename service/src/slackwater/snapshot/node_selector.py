@@ -27,22 +27,22 @@ NAME_FIELD: Final = "metadata.name"
 _VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 
 
-def rows_of_terms(facts: NodeFacts, terms: Iterable[NodeSelectorTerm], rows: Selection, *, fields: bool = True) -> Mask:
-    """Which rows match at least one of the terms. Without `fields`, requirements on node fields are ignored."""
+def rows_of_terms(facts: NodeFacts, terms: Iterable[NodeSelectorTerm], rows: Selection) -> Mask:
+    """Which rows match at least one of the terms."""
     matching = np.zeros(facts.n_rows, np.bool_)[rows]
     for term in terms:
-        matching |= rows_of_term(facts, term, rows, fields=fields)
+        matching |= rows_of_term(facts, term, rows)
     return matching
 
 
-def rows_of_term(facts: NodeFacts, term: NodeSelectorTerm, rows: Selection, *, fields: bool = True) -> Mask:
+def rows_of_term(facts: NodeFacts, term: NodeSelectorTerm, rows: Selection) -> Mask:
     matching: Mask = np.ones(facts.n_rows, np.bool_)[rows]
     if not (term.labels or term.fields) or not is_well_formed(term):
         matching[:] = False
         return matching
     for requirement in term.labels:
         matching &= rows_of_requirement(facts, requirement, rows)
-    for requirement in term.fields if fields else ():
+    for requirement in term.fields:
         matching &= _rows_of_field(facts, requirement, rows)
     return matching
 

@@ -66,10 +66,6 @@ class PortsAndVolumes:
     def users_of(self, claim: ClaimKey) -> int:
         return self._users.get(claim, 0)
 
-    def mounts(self, row: int) -> Iterator[Mount]:
-        """The mounts of a row's pods, each once."""
-        return iter(self._mounts.get(row, ()))
-
     def counts(self, row: int) -> Iterable[tuple[Mount, int]]:
         """The mounts of a row's pods, with the number of pods that have each."""
         return self._mounts.get(row, {}).items()

@@ -142,10 +142,7 @@ def score_inter_pod_affinity(
     for role, weight in roles:
         for topology_key, counter in snapshot.counters.sums_about(kind, role).items():
             raw += weight * _by_row(snapshot, topology_key, counter, rows)
-    lowest, highest = int(raw.min(initial=0)), int(raw.max(initial=0))
-    if len(raw):
-        lowest, highest = int(raw.min()), int(raw.max())
-    if lowest == highest:
+    if not len(raw) or (lowest := int(raw.min())) == (highest := int(raw.max())):
         return np.zeros(len(rows), np.int64)
     return (float(HIGHEST) * ((raw - lowest).astype(np.float64) / float(highest - lowest))).astype(np.int64)
 
