@@ -14,7 +14,7 @@ from msgspec import structs
 
 from slackwater.controllers.slack.pod_arrivals import ArrivalLog
 from slackwater.controllers.slack.policy import PPM
-from slackwater.controllers.slack.slo_sizing import NO_SLOS, size_for_slos
+from slackwater.controllers.slack.slo_sizing import SLORoom, size_for_slos
 from slackwater.model.columns import Int64
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
@@ -58,7 +58,7 @@ class Book:
     def __init__(self) -> None:
         self._book = ArrivalLog([WEB], UnixTime(BEGAN))
         self._like = a_pod("web", cpu="500m", memory="1Gi")
-        self._slos = NO_SLOS
+        self._slos: dict[str, SLORoom] = {}
         self._made = 0
 
     def come(self, count: int, at_once: int, now: int) -> list[Pod]:
@@ -82,7 +82,7 @@ class Book:
         lead = NODE_SECONDS + STEP
         seen = self._book.observed(UnixTime(BEGAN + now))
         self._slos = size_for_slos(seen, {WEB.name: lead}, self._slos, unneeded_seconds=UNNEEDED_SECONDS)
-        return sum(each.count for each in self._slos.pod_headroom)
+        return sum(each.count for room in self._slos.values() for each in room.pod_headroom)
 
 
 def by_steps(arrivals: Int64, seed: int) -> Int64:

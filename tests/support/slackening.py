@@ -9,7 +9,7 @@ from msgspec import structs
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
-from slackwater.controllers.slack.planning_input import PodHeadroom, RunningPodRequests
+from slackwater.controllers.slack.planning_input import PodHeadroom
 from slackwater.controllers.slack.policy import SlackRule
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.controllers.slack.state import Placeholder, SlackState
@@ -76,7 +76,7 @@ class Cluster:
             slack=SlackInquiry(
                 policy=policy, now=UnixTime(self.now), headroom=HeadroomDemand(pod_headroom=self.pod_headroom), state=self.state
             ),
-            pod_requests=RunningPodRequests(RunningPods(snapshot, self.pods)),
+            running_pods=RunningPods(snapshot, self.pods),
         )
         assert found.slack is not None
         self.state = found.slack.state

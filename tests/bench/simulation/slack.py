@@ -14,7 +14,6 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import Demand
-from slackwater.controllers.slack.planning_input import RunningPodRequests
 from slackwater.controllers.slack.scale_up import SlackInquiry, plan_with_slack
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.ids import NodeName, UnixTime
@@ -50,22 +49,22 @@ def cases(nodes: int) -> Iterator[Case]:
 def _planned(nodes: int, pods: list[Pod], before: list[Pod] | None) -> Callable[[], Outcome]:
     machines = [a_node(number) for number in range(nodes)]
     snapshot = ClusterSnapshot.build(machines, pods)
-    pod_requests, group = RunningPodRequests(RunningPods(snapshot, pods)), _group(nodes)
+    running_pods, group = RunningPods(snapshot, pods), _group(nodes)
     state = SlackState()
     if before is not None:
         known = ClusterSnapshot.build(machines, before)
-        state = _once(known, RunningPodRequests(RunningPods(known, before)), group, SlackState())[1]
+        state = _once(known, RunningPods(known, before), group, SlackState())[1]
 
     def run() -> Outcome:
         began = time.perf_counter()
-        count, _ = _once(snapshot, pod_requests, group, state)
+        count, _ = _once(snapshot, running_pods, group, state)
         return Outcome(seconds=time.perf_counter() - began, count=count)
 
     return run
 
 
 def _once(
-    snapshot: ClusterSnapshot, pod_requests: RunningPodRequests, group: GrowableGroup, state: SlackState
+    snapshot: ClusterSnapshot, running_pods: RunningPods, group: GrowableGroup, state: SlackState
 ) -> tuple[int, SlackState]:
     found = plan_with_slack(
         snapshot,
@@ -74,7 +73,7 @@ def _once(
         policy=installed.SCALE_UP,
         clock=time.perf_counter,
         slack=SlackInquiry(policy=_POLICY, now=UnixTime(1.8e9), state=state),
-        pod_requests=pod_requests,
+        running_pods=running_pods,
     )
     assert found.slack is not None
     return sum(each.place is None for each in found.slack.state.placeholders), found.slack.state

@@ -58,9 +58,9 @@ def room(scenario: SLOScene) -> tuple[int, int, int]:
     """Pods that room is wanted for, the lead, and placeholders that stand somewhere."""
     plan = scenario.records[-1].slack
     assert plan is not None
-    found = plan.headroom.slos.rooms["web"]
+    found = plan.headroom.slos["web"]
     placed = [each for each in plan.state.placeholders if each.place is not None and each.source == "SLO web"]
-    return found.forecast.room, found.lead_seconds, len(placed)
+    return found.forecast.room, found.forecast.slo.lead_seconds, len(placed)
 
 
 async def test_room_follows_the_arrivals_and_what_nodes_take_to_start() -> None:

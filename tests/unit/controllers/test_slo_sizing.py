@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from slackwater.controllers.slack.slo_sizing import MOST_PLACEHOLDERS, NO_SLOS, SLOSizing, rate_now, size_for_slos
+from slackwater.controllers.slack.headroom_demand import HeadroomDemand
+from slackwater.controllers.slack.slo_sizing import MOST_PLACEHOLDERS, SLORoom, rate_now, size_for_slos
 from slackwater.model.start_time_slo import KindShare, Observed, PodClass
 from tests.support.builders import a_pod
 
@@ -25,30 +26,34 @@ def observed(minutes: int = 600, each: int = 4, *, minute: int = 10_000, late: i
     )
 
 
-def counts(found: SLOSizing) -> list[int]:
-    return [each.count for each in found.pod_headroom]
+def demand(found: dict[str, SLORoom]) -> HeadroomDemand:
+    return HeadroomDemand().with_slos(found)
+
+
+def counts(found: dict[str, SLORoom]) -> list[int]:
+    return [each.count for each in demand(found).pod_headroom]
 
 
 def test_room_is_what_comes_within_a_lead_shared_among_the_kinds() -> None:
-    found = size_for_slos([observed()], {"web": 130}, NO_SLOS)
-    assert found.rooms["web"].forecast.room == 12  # three minutes of four pods each
-    assert [(each.source, each.kind, each.count) for each in found.pod_headroom] == [
+    found = size_for_slos([observed()], {"web": 130}, {})
+    assert found["web"].forecast.room == 12  # three minutes of four pods each
+    assert [(each.source, each.kind, each.count) for each in demand(found).pod_headroom] == [
         ("SLO web", SMALL, 9),
         ("SLO web", LARGE, 3),
     ]
 
 
 def test_nothing_is_kept_where_a_node_comes_in_time() -> None:
-    assert counts(size_for_slos([observed()], {"web": 10}, NO_SLOS)) == []
+    assert counts(size_for_slos([observed()], {"web": 10}, {})) == []
 
 
 def test_what_goes_makes_room_for_what_comes() -> None:
     flows = replace(observed(), departures=np.full(600, 4, np.int64))
-    assert sum(counts(size_for_slos([flows], {"web": 130}, NO_SLOS, unneeded_seconds=600.0))) <= 4
+    assert sum(counts(size_for_slos([flows], {"web": 130}, {}, unneeded_seconds=600.0))) <= 4
 
 
 def test_room_is_forecast_again_in_ten_minutes_and_for_another_lead() -> None:
-    first = size_for_slos([observed()], {"web": 130}, NO_SLOS)
+    first = size_for_slos([observed()], {"web": 130}, {})
     more = observed(each=8, minute=10_009)
     assert sum(counts(size_for_slos([more], {"web": 130}, first))) == 12
     assert sum(counts(size_for_slos([replace(more, minute=10_010)], {"web": 130}, first))) == 24
@@ -56,19 +61,18 @@ def test_room_is_forecast_again_in_ten_minutes_and_for_another_lead() -> None:
 
 
 def test_a_forecaster_is_chosen_again_after_an_hour() -> None:
-    first = size_for_slos([observed()], {"web": 130}, NO_SLOS)
+    first = size_for_slos([observed()], {"web": 130}, {})
     chosen = [
-        size_for_slos([observed(minute=minute)], {"web": 130}, first).rooms["web"].forecast.chosen
-        for minute in (10_059, 10_060)
+        size_for_slos([observed(minute=minute)], {"web": 130}, first)["web"].forecast.chosen for minute in (10_059, 10_060)
     ]
     assert chosen == [10_000, 10_060]
 
 
 def test_rules_without_arrivals_or_with_too_many_kinds_are_reported() -> None:
-    unknown = size_for_slos([replace(observed(), mix=())], {"web": 130}, NO_SLOS)
-    assert (unknown.pod_headroom, unknown.problems[0].startswith("SLO web: no pod")) == ([], True)
-    many = size_for_slos([observed(each=30_000)], {"web": 130}, NO_SLOS)
-    assert (sum(counts(many)), "want at most" in many.problems[0]) == (MOST_PLACEHOLDERS, True)
+    unknown = size_for_slos([replace(observed(), mix=())], {"web": 130}, {})
+    assert (counts(unknown), demand(unknown).problems[0].startswith("SLO web: no pod")) == ([], True)
+    many = size_for_slos([observed(each=30_000)], {"web": 130}, {})
+    assert (sum(counts(many)), "want at most" in demand(many).problems[0]) == (MOST_PLACEHOLDERS, True)
 
 
 def test_where_more_run_than_usual_less_is_kept_in_the_same_loop() -> None:
@@ -76,10 +80,10 @@ def test_where_more_run_than_usual_less_is_kept_in_the_same_loop() -> None:
     came = np.zeros(600, np.int64)
     came[::10] = 20
     seen = replace(observed(), arrivals=came, departures=np.roll(came, 2))
-    quiet = size_for_slos([seen], {"web": 130}, NO_SLOS)
-    assert quiet.rooms["web"].forecast.gone_percent == 100
+    quiet = size_for_slos([seen], {"web": 130}, {})
+    assert quiet["web"].forecast.gone_percent == 100
     busy = size_for_slos([replace(seen, moved=20)], {"web": 130}, quiet)
-    above = 20 + quiet.rooms["web"].forecast.above
+    above = 20 + quiet["web"].forecast.above
     assert sum(counts(busy)) == sum(counts(quiet)) - above
     assert sum(counts(size_for_slos([replace(seen, moved=900)], {"web": 130}, busy))) == 0
 

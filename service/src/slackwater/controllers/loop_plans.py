@@ -27,10 +27,10 @@ from slackwater.controllers.scaleup.plan_events import Announcer, not_triggered
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import Slices
 from slackwater.controllers.slack.headroom_demand import asking_now
-from slackwater.controllers.slack.planning_input import RunningPodRequests, example_pods
+from slackwater.controllers.slack.planning_input import example_pods
 from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, SlackPlan, plan_with_slack
-from slackwater.controllers.slack.slo_sizing import NO_SLOS, leads_of, size_for_slos
+from slackwater.controllers.slack.slo_sizing import SLORoom, leads_of, size_for_slos
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Announce
@@ -124,7 +124,7 @@ class ReplicaScaleUpPlanner:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._slack_state = SlackState()
-        self._slos = NO_SLOS
+        self._slos: Mapping[str, SLORoom] = {}
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
         #: The devices of bought nodes, which the replica forgets when the nodes go.
@@ -154,7 +154,7 @@ class ReplicaScaleUpPlanner:
                 policy=policy,
                 clock=self._clock,
                 slack=slack,
-                pod_requests=RunningPodRequests(counted),
+                running_pods=counted,
                 hints=self._hints,
             )
         if found.slack is not None:

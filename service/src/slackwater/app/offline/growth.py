@@ -20,7 +20,6 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
-from slackwater.controllers.slack.planning_input import RunningPodRequests
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
@@ -82,7 +81,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
             policy=policy,
             clock=time.perf_counter,
             slack=slack,
-            pod_requests=RunningPodRequests(running_pods),
+            running_pods=running_pods,
         )
     return Grown(snapshot=snapshot, running_pods=running_pods, groups=groups, group_of=group_of, pending=pending, found=found)
 

@@ -23,6 +23,7 @@ one. Pending pods count as present: they have room in the snapshot, or are deman
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
@@ -213,7 +214,9 @@ def _related(evictions: Sequence[Eviction], planning_input: PlanningInput) -> It
     """
     uids = {eviction.pod.uid for eviction in evictions}
     names = {eviction.pod.eviction_facts.owner.name for eviction in evictions if eviction.pod.eviction_facts.owner is not None}
-    for pod in _all_pods(planning_input):
+    rows = map(Row, range(planning_input.snapshot.n_rows))
+    running = (running_pod.pod for row in rows for running_pod in planning_input.running_pods.on(row))
+    for pod in chain(running, planning_input.pending):
         owner = pod.eviction_facts.owner
         if pod.uid in uids or (owner is not None and owner.name in names):
             yield pod
@@ -238,13 +241,6 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
         target = targets.get(controller)
         missing[controller] = len(times) - made[controller] if target is None else target - current[controller]
     return missing
-
-
-def _all_pods(planning_input: PlanningInput) -> Iterable[Pod]:
-    for row in range(planning_input.snapshot.n_rows):
-        for running_pod in planning_input.running_pods.on(Row(row)):
-            yield running_pod.pod
-    yield from planning_input.pending
 
 
 def _controller(pod: Pod) -> ControllerKey | None:

@@ -9,14 +9,14 @@ Limits are in
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from msgspec import structs
 
 from slackwater.controllers.slack.headroom_limits import HeadroomCut, requests_of, within_quotas
 from slackwater.controllers.slack.planning_input import PodHeadroom
-from slackwater.controllers.slack.slo_sizing import NO_SLOS, SLOSizing
+from slackwater.controllers.slack.slo_sizing import SLORoom
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import (
@@ -49,14 +49,16 @@ class HeadroomDemand:
 
     pod_headroom: tuple[PodHeadroom, ...] = ()
     buffers: tuple[ResolvedBuffer, ...] = ()
-    slos: SLOSizing = NO_SLOS
+    slos: Mapping[str, SLORoom] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     cuts: tuple[HeadroomCut, ...] = ()
 
-    def with_slos(self, slos: SLOSizing) -> "HeadroomDemand":
+    def with_slos(self, slos: Mapping[str, SLORoom]) -> "HeadroomDemand":
         """A copy with the headroom for start-time SLOs added."""
-        pod_headroom, problems = (*self.pod_headroom, *slos.pod_headroom), (*self.problems, *slos.problems)
-        return replace(self, pod_headroom=pod_headroom, slos=slos, problems=problems)
+        more = [each for room in slos.values() for each in room.pod_headroom]
+        problems = [room.problem for room in slos.values() if room.problem is not None]
+        headroom = (*self.pod_headroom, *more)
+        return replace(self, pod_headroom=headroom, slos=slos, problems=(*self.problems, *problems))
 
 
 def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> HeadroomDemand:

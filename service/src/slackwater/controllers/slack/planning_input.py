@@ -2,11 +2,12 @@
 
 - `slack_input_of`: what the nodes of a rule have, and what its pods request.
 - `PodHeadroom`, `like`, `example_pods`: placeholders for annotated workloads, CapacityBuffers and start-time SLOs.
-- `RunningPodRequests`: the requests of the pods on a row, one by one; a snapshot has only their sums.
+- `recurring_requests`: the requests of the pods on some rows, one by one; a snapshot has only their sums.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 from slackwater.controllers.slack.policy import SlackRule
@@ -54,36 +55,19 @@ class SlackNode:
     room: Amounts
 
 
-class RunningPodRequests:
-    """Reads what single pods on a row request, and keeps no state."""
-
-    def __init__(self, running_pods: PodsByRow) -> None:
-        self._running_pods = running_pods
-
-    def asks(self, rows: Sequence[Row]) -> list[Amounts]:
-        """The distinct requests of the pods on these rows that may come again (`may_recur`)."""
-        # Replicas share their equivalence group and eviction facts, so most pods are skipped by two comparisons.
-        seen: set[tuple[int, int]] = set()
-        found: dict[Amounts, None] = {}
-        for row in rows:
-            for pod, kind in self._running_pods.on(row):
-                key = (kind, id(pod.eviction_facts))
-                if key not in seen:
-                    seen.add(key)
-                    if may_recur(pod):
-                        found[pod.kind.requests] = None
-        return list(found)
-
-    def of(self, pods: Iterable[Pod]) -> list[Amounts]:
-        """The distinct requests of those pods that may come again (`may_recur`); for pending pods."""
-        return list(dict.fromkeys(pod.kind.requests for pod in pods if may_recur(pod)))
-
-    def daemons(self, row: Row) -> Amounts:
-        return sum_of(pod.kind.requests for pod, _ in self._running_pods.on(row) if is_daemon(pod))
-
-    def in_use(self, row: Row) -> bool:
-        """Does the row have a pod other than DaemonSet pods?"""
-        return any(not is_daemon(pod) for pod, _ in self._running_pods.on(row))
+def recurring_requests(running_pods: PodsByRow, rows: Sequence[Row]) -> list[Amounts]:
+    """The distinct requests of the pods on these rows that may come again (`may_recur`)."""
+    # Replicas share their equivalence group and eviction facts, so most pods are skipped by two comparisons.
+    seen: set[tuple[int, int]] = set()
+    found: dict[Amounts, None] = {}
+    for row in rows:
+        for pod, kind in running_pods.on(row):
+            key = (kind, id(pod.eviction_facts))
+            if key not in seen:
+                seen.add(key)
+                if may_recur(pod):
+                    found[pod.kind.requests] = None
+    return list(found)
 
 
 def may_recur(pod: Pod) -> bool:
@@ -102,7 +86,7 @@ def slack_input_of(
     *,
     rows: Iterable[Row],
     slack_nodes: Sequence[SlackNode],
-    pod_requests: RunningPodRequests,
+    running_pods: PodsByRow,
     waiting: Iterable[Amounts] = (),
 ) -> SlackInput:
     """The input of one rule. `rows`: existing and upcoming nodes. `slack_nodes`: new nodes of the groups. `waiting`: the
@@ -117,15 +101,20 @@ def slack_input_of(
     inside = [(row, node) for row, node in nodes if _lasting(node) <= common]
     rooms = dict.fromkeys(slack_node.room for slack_node in ours if _lasting(slack_node.node) <= common)
     examples = {node.allocatable: row for row, node in reversed(inside)}
-    rooms.update(dict.fromkeys(has.minus(pod_requests.daemons(row)).not_below_zero() for has, row in examples.items()))
-    pods = dict.fromkeys(pod_requests.asks([row for row, _ in inside])) if rule.sizing == "v2" else {}
+    for has, row in examples.items():
+        daemons = sum_of(pod.kind.requests for pod, _ in running_pods.on(row) if is_daemon(pod))
+        rooms[has.minus(daemons).not_below_zero()] = None
+    pods = dict.fromkeys(recurring_requests(running_pods, [row for row, _ in inside])) if rule.sizing == "v2" else {}
     pods.update(dict.fromkeys(() if rule.node_labels else waiting))
     return SlackInput(
         n_nodes=len(inside),
         capacity=sum_of(node.allocatable for _, node in inside),
         rooms=tuple(rooms),
         pods=tuple(pods),
-        tolerations=tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in sorted(common, key=_by_key)),
+        tolerations=tuple(
+            Toleration(taint.key, "Equal", taint.value, taint.effect)
+            for taint in sorted(common, key=attrgetter("key", "value", "effect"))
+        ),
     )
 
 
@@ -154,10 +143,6 @@ def _lasting(node: Node) -> frozenset[Taint]:
 
 def _common_taints(nodes: Sequence[Node]) -> frozenset[Taint]:
     return frozenset.intersection(*map(_lasting, nodes)) if nodes else frozenset()
-
-
-def _by_key(taint: Taint) -> tuple[str, str, str]:
-    return (taint.key, taint.value, taint.effect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

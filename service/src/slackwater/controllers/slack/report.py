@@ -14,7 +14,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.resources import NOTHING, Amounts, sum_of
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SlackShare:
     """The number of placeholders of one source: `placed` are on existing or upcoming nodes, `coming` on nodes that the plan
     adds, `homeless` nowhere.
@@ -37,26 +37,21 @@ def slack_shares(plan: SlackPlan) -> dict[str, SlackShare]:
     """The placeholders by source, in the order of each source's first placeholder."""
     found: dict[str, SlackShare] = {}
     for each in plan.state.placeholders:
-        share = found.get(each.source, SlackShare())
-        asks, placed = each.pod.kind.requests, each.place is not None
-        found[each.source] = SlackShare(
-            placeholders=share.placeholders + 1,
-            placed=share.placed + placed,
-            coming=share.coming + (each.number in plan.coming),
-            amount=share.amount.plus(asks),
-            placed_amount=share.placed_amount.plus(asks) if placed else share.placed_amount,
-        )
+        share, asks = found.setdefault(each.source, SlackShare()), each.pod.kind.requests
+        share.placeholders += 1
+        share.coming += each.number in plan.coming
+        share.amount = share.amount.plus(asks)
+        if each.place is not None:
+            share.placed += 1
+            share.placed_amount = share.placed_amount.plus(asks)
     return found
 
 
 def slack_problems(plan: SlackPlan) -> list[str]:
     """The problems for the status: annotations that cannot be read, and rules that request more placeholders than allowed."""
-    short = [f"slack {name}: more than {MOST_PIECES} placeholders: less is kept than was asked for" for name in _short(plan)]
+    text = f"more than {MOST_PIECES} placeholders: less is kept than was asked for"
+    short = [f"slack {name}: {text}" for name, cut in plan.cuts.items() if cut.short]
     return [*plan.headroom.problems, *(cut.text for cut in plan.cuts_of_headroom), *short]
-
-
-def _short(plan: SlackPlan) -> list[str]:
-    return [name for name, cut in plan.cuts.items() if cut.short]
 
 
 def slack_document(plan: SlackPlan) -> dict[str, Any]:
@@ -64,8 +59,8 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
     shares = slack_shares(plan)
     return {
         "sources": [_source(name, share, plan) for name, share in shares.items()],
-        "asked": {name: _amounts(cut.asked) for name, cut in plan.cuts.items()},
-        "startTimeSLOs": [_slo(name, room) for name, room in plan.headroom.slos.rooms.items()],
+        "asked": {name: cut.asked._asdict() for name, cut in plan.cuts.items()},
+        "startTimeSLOs": [_slo(name, room) for name, room in plan.headroom.slos.items()],
         "nodesForSlackAlone": plan.alone,
         "nodesForSlackAloneByGroup": dict(plan.alone_in),
         "limited": [cut.text for cut in plan.cuts_of_headroom],
@@ -76,7 +71,7 @@ def slack_document(plan: SlackPlan) -> dict[str, Any]:
                 "source": each.source,
                 "node": each.place,
                 "group": plan.coming.get(each.number),
-                **_amounts(each.pod.kind.requests),
+                **each.pod.kind.requests._asdict(),
             }
             for each in plan.state.placeholders
         ],
@@ -92,7 +87,7 @@ def slack_in_group(plan: SlackPlan, group: GroupName, nodes: Collection[NodeName
     return {
         "placeholders": len(here),
         "coming": len(coming),
-        **_amounts(sum_of(each.pod.kind.requests for each in here)),
+        **sum_of(each.pod.kind.requests for each in here)._asdict(),
         "sources": dict(sorted(sources.items())),
         "nodesForSlackAlone": plan.alone_in.get(group, 0),
     }
@@ -106,7 +101,7 @@ def _slo(name: str, room: SLORoom) -> dict[str, Any]:
         "name": name,
         "share": of.share_ppm / 1_000_000,
         "withinSeconds": of.within,
-        "leadSeconds": room.lead_seconds,
+        "leadSeconds": room.forecast.slo.lead_seconds,
         "room": room.forecast.room,
         "way": _period_text(forecaster),
         "exceededPercent": round(100 * room.forecast.exceeded, 1),
@@ -134,10 +129,6 @@ def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:
         "placed": share.placed,
         "coming": share.coming,
         "homeless": share.homeless,
-        "amount": _amounts(share.amount),
+        "amount": share.amount._asdict(),
         "tooManySince": None if held is None else held.too_many_since,
     }
-
-
-def _amounts(amounts: Amounts) -> dict[str, int]:
-    return {"cpu": amounts.cpu, "memory": amounts.memory}

@@ -1,6 +1,6 @@
 """Plans scale-up and slack together: scale-up for real pods, then placeholders in the remaining room, then nodes for the rest.
 
-    found = plan_with_slack(snapshot, demand, groups, policy=policy, clock=clock, slack=inquiry, pod_requests=pod_requests)
+    found = plan_with_slack(snapshot, demand, groups, policy=policy, clock=clock, slack=inquiry, running_pods=running_pods)
     found.plan                # scale-up for pods, then for placeholders
     found.slack               # the placeholders with their places, and the state for the next plan
 
@@ -24,7 +24,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
 from slackwater.controllers.slack.headroom_limits import HeadroomBudget, HeadroomCut, joined, within_nodes
 from slackwater.controllers.slack.plan import SlackFound, plan_slack
-from slackwater.controllers.slack.planning_input import RunningPodRequests, SlackInput, SlackNode, slack_input_of, works
+from slackwater.controllers.slack.planning_input import SlackInput, SlackNode, may_recur, slack_input_of, works
 from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.controllers.slack.rate_sizing import RuleSizes
 from slackwater.controllers.slack.state import Placeholder, SlackLoad, SlackPurchase, SlackState, kept_nodes
@@ -34,12 +34,13 @@ from slackwater.fit.feasible_nodes import admitting
 from slackwater.model.columns import Int64
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Pod, is_daemon
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, Amounts, amounts_of, sum_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater.snapshot.running_pods import PodsByRow
 
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 
@@ -104,7 +105,7 @@ def plan_with_slack(
     policy: ScaleUpPolicy,
     clock: Callable[[], float],
     slack: SlackInquiry | None,
-    pod_requests: RunningPodRequests,
+    running_pods: PodsByRow,
     hints: Mapping[PodUid, NodeName] = _NO_HINTS,
 ) -> LoopPlans:
     """Plans scale-up and slack together: real pods first, then placeholders in the room that is left.
@@ -122,7 +123,7 @@ def plan_with_slack(
         return LoopPlans(plan=plan)
     try:
         return _with_placeholders(
-            snapshot, demand, groups, plan, policy=policy, clock=clock, slack=slack, requests=pod_requests
+            snapshot, demand, groups, plan, policy=policy, clock=clock, slack=slack, running_pods=running_pods
         )
     except Exception as error:
         return LoopPlans(plan=plan).without(failure_of("slack", "slack", error))
@@ -137,24 +138,24 @@ def _with_placeholders(
     policy: ScaleUpPolicy,
     clock: Callable[[], float],
     slack: SlackInquiry,
-    requests: RunningPodRequests,
+    running_pods: PodsByRow,
 ) -> LoopPlans:
     with snapshot.fork():
         stage = _Stage(snapshot, groups, plan, policy.system)
-        inputs = stage.slack_inputs(slack.policy, requests, demand.counted)
+        inputs = stage.slack_inputs(slack.policy, running_pods, demand.counted)
         wanted, limits = slack.headroom.pod_headroom, slack.policy.headroom_limits
         limited = within_nodes(wanted, stage.slack_nodes, limits, n_nodes=stage.n_existing)
         used, headroom = stage.used(), limited.pod_headroom
         found = plan_slack(
             snapshot, slack.state, policy=slack.policy, slack_inputs=inputs, pod_headroom=headroom, now=slack.now
         )
-        alone = stage.alone(found, requests)
+        alone = stage.alone(found, running_pods)
         left = None if not slack.policy.max_nodes else max(slack.policy.max_nodes - sum(alone.values()), 0)
         more = stage.grow(stage.in_need(found.homeless), policy=policy, clock=clock, most=left)
         namespace_of = {each.source: each.kind.namespace for each in headroom if each.capped}
         node_limits = HeadroomBudget(namespace_of=namespace_of, limits=limits, in_all=limits.in_all(stage.n_existing))
         if namespace_of:
-            more = stage.within(node_limits, more, found, requests)
+            more = stage.within(node_limits, more, found, running_pods)
     scale_ups, placeholders, coming = stage.together(found, more)
     load = SlackLoad(
         used=used,
@@ -241,27 +242,25 @@ class _Stage:
             for each in scale_ups
         }
 
-    def slack_inputs(
-        self, policy: SlackPolicy, pod_requests: RunningPodRequests, pending: Sequence[Pod]
-    ) -> dict[str, SlackInput]:
+    def slack_inputs(self, policy: SlackPolicy, running_pods: PodsByRow, pending: Sequence[Pod]) -> dict[str, SlackInput]:
         """The input of each slack rule, by the rule's name: the existing and upcoming nodes. Nodes that this plan adds are not
         among them."""
         slack_nodes = self.slack_nodes
         rows = [Row(row) for row in range(self._there)]
-        waiting = pod_requests.of(pending)
+        waiting = list(dict.fromkeys(pod.kind.requests for pod in pending if may_recur(pod)))
         return {
             rule.name: slack_input_of(
-                self._snapshot, rule, rows=rows, slack_nodes=slack_nodes, pod_requests=pod_requests, waiting=waiting
+                self._snapshot, rule, rows=rows, slack_nodes=slack_nodes, running_pods=running_pods, waiting=waiting
             )
             for rule in policy.rules
             if rule.asks
         }
 
-    def alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> dict[GroupName, int]:
+    def alone(self, found: SlackFound, running_pods: PodsByRow) -> dict[GroupName, int]:
         """The number of nodes kept for slack alone, by group: those that have placeholders and no pods except DaemonSet pods.
         Nodes within a group's minimum do not count."""
         counts: dict[GroupName, int] = {}
-        for row in self._rows_alone(found, pod_requests):
+        for row in self._rows_alone(found, running_pods):
             name = self._upcoming.get(row) or self._membership.group_of(self._snapshot.facts.nodes[row])
             if name is not None:
                 counts[name] = counts.get(name, 0) + 1
@@ -269,16 +268,18 @@ class _Stage:
         most = {name: max(groups[name].target - groups[name].min_size, 0) for name in counts}
         return {name: least for name, count in counts.items() if (least := min(count, most[name]))}
 
-    def _rows_alone(self, found: SlackFound, pod_requests: RunningPodRequests) -> list[int]:
+    def _rows_alone(self, found: SlackFound, running_pods: PodsByRow) -> list[int]:
         rows = np.unique(found.rows[found.rows != NOWHERE]).tolist()
-        return [row for row in rows if not (row in self._real or row in self.new or pod_requests.in_use(Row(row)))]
+        return [
+            row
+            for row in rows
+            if row not in self._real and row not in self.new and all(is_daemon(pod) for pod, _ in running_pods.on(Row(row)))
+        ]
 
-    def within(
-        self, node_limits: HeadroomBudget, more: ScaleUpPlan, found: SlackFound, pod_requests: RunningPodRequests
-    ) -> ScaleUpPlan:
+    def within(self, node_limits: HeadroomBudget, more: ScaleUpPlan, found: SlackFound, running_pods: PodsByRow) -> ScaleUpPlan:
         """The scale-up for placeholders (`more`) without the nodes by which annotations would exceed their limits, beside the
         nodes that are kept for annotations alone."""
-        sources_on: dict[int, set[str]] = {row: set() for row in self._rows_alone(found, pod_requests)}
+        sources_on: dict[int, set[str]] = {row: set() for row in self._rows_alone(found, running_pods)}
         for each, row in zip(found.placeholders, found.rows.tolist(), strict=True):
             if row in sources_on:
                 sources_on[row].add(each.source)

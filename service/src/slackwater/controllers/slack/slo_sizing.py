@@ -1,7 +1,7 @@
 """Sizing by start-time SLO: how many pods of a class should find room now, from the class's arrivals, as placeholders.
 
-    found = size_for_slos(observed, leads, before)                    # before: the result of the previous plan
-    found.pod_headroom                                           # placeholders like the class's pods
+    rooms = size_for_slos(observed, leads, before)    # before: the result of the previous plan
+    rooms[name].pod_headroom                         # placeholders like the class's pods
 
 A node that is requested now takes pods one lead later, so the largest need from now until then is kept. The forecaster is
 chosen again each hour, and when the lead has changed. How often demand may exceed the room is computed again every ten minutes.
@@ -10,7 +10,7 @@ equivalence groups in proportion to the newest pods. Deliberately absent: the ar
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
@@ -148,42 +148,15 @@ class SLORoom:
     pod_headroom: tuple[PodHeadroom, ...] = ()
     problem: str | None = None
 
-    @property
-    def lead_seconds(self) -> int:
-        return self.forecast.slo.lead_seconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SLOSizing:
-    """The rooms of all start-time SLOs, keyed by the classes' names, in the order of the classes."""
-
-    rooms: Mapping[str, SLORoom] = field(default_factory=dict)
-
-    @property
-    def pod_headroom(self) -> list[PodHeadroom]:
-        return [each for room in self.rooms.values() for each in room.pod_headroom]
-
-    @property
-    def problems(self) -> list[str]:
-        return [room.problem for room in self.rooms.values() if room.problem is not None]
-
-
-NO_SLOS: Final = SLOSizing()
-
-
-def source_of(name: str) -> str:
-    """The text by which people recognize the class as a source of placeholders."""
-    return f"SLO {name}"
-
 
 def size_for_slos(
-    observed: Sequence[Observed], leads: Mapping[str, int], before: SLOSizing, *, unneeded_seconds: float = 0.0
-) -> SLOSizing:
-    """Computes the room for each class. `leads`: for each class, the seconds from the loop that requests a node until the node
-    takes pods. `before`: the result of the previous loop."""
+    observed: Sequence[Observed], leads: Mapping[str, int], before: Mapping[str, SLORoom], *, unneeded_seconds: float = 0.0
+) -> dict[str, SLORoom]:
+    """Computes the room for each class, by the class's name and in the order of the classes. `leads`: for each class, the
+    seconds from the loop that requests a node until the node takes pods. `before`: the result of the previous loop."""
     rooms = {}
     for each in observed:
-        known = before.rooms.get(each.of.name)
+        known = before.get(each.of.name)
         slo = StartTimeSLO(
             share_ppm=each.of.share_ppm,
             within_seconds=int(each.of.within),
@@ -192,7 +165,7 @@ def size_for_slos(
         )
         forecast = _updated_forecast(each, slo, None if known is None else known.forecast)
         rooms[each.of.name] = _room(each, forecast)
-    return SLOSizing(rooms=rooms)
+    return rooms
 
 
 def _updated_forecast(seen: Observed, slo: StartTimeSLO, before: Forecast | None) -> Forecast:
@@ -247,7 +220,7 @@ def _room(seen: Observed, forecast: Forecast) -> SLORoom:
     if count and not seen.mix:
         problem = f"SLO {seen.of.name}: no pod of it was seen since the start: nobody knows what they ask for"
     pod_headroom = tuple(
-        PodHeadroom(source=source_of(seen.of.name), kind=like(share.kind), labels=share.labels, count=some)
+        PodHeadroom(source=f"SLO {seen.of.name}", kind=like(share.kind), labels=share.labels, count=some)
         for share, some in zip(seen.mix, _shared(count, seen.mix), strict=True)
         if some
     )

@@ -136,7 +136,7 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
 
 def _slos(record: LoopRecord | None) -> Iterator[Metric]:
     slack = None if record is None else record.slack
-    rooms = {} if slack is None else slack.headroom.slos.rooms
+    rooms = {} if slack is None else slack.headroom.slos
     kept = {name: each.observed.kept for name, each in rooms.items()}
     pods = {(name, "in_time"): each.all_in_time for name, each in kept.items()}
     pods |= {(name, "late"): each.all_late for name, each in kept.items()}
@@ -148,7 +148,7 @@ def _slos(record: LoopRecord | None) -> Iterator[Metric]:
     yield gauge("slackwater_slack_slo_kept_ratio", "Share of the last day's pods that got a node in time.", shares, "slo")
     room = {name: each.forecast.room for name, each in rooms.items()}
     yield gauge("slackwater_slack_slo_room_pods", "Pods for which room is wanted now.", room, "slo")
-    leads = {name: each.lead_seconds for name, each in rooms.items()}
+    leads = {name: each.forecast.slo.lead_seconds for name, each in rooms.items()}
     meaning = "Assumed time from the request for a node until it is ready."
     yield gauge("slackwater_slack_slo_lead_seconds", meaning, leads, "slo")
     every = () if record is None else record.group_status.values()

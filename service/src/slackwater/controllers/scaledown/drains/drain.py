@@ -96,19 +96,14 @@ class Drain:
                 return [*evicted]
             case DestinationsFound() if self.phase == "evicting":
                 return self.pods.found(event, now)
+            case NodeRemoved(outcome="deleted") if self.phase == "removing":
+                self._enter("leaving", now)
             case NodeRemoved() if self.phase == "removing":
-                return self._removed(event, now)
+                if event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
+                    return self.give_up(UnremovableReason.DELETION_FAILED, event.detail, now)
+                return self._ask_provider(now)
             case _:
                 pass  # the end of a call that the removal no longer waits for
-        return []
-
-    def _removed(self, event: NodeRemoved, now: Instant) -> list[Effect]:
-        if event.outcome == "deleted":
-            self._enter("leaving", now)
-        elif event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
-            return self.give_up(UnremovableReason.DELETION_FAILED, event.detail, now)
-        else:
-            return self._ask_provider(now)
         return []
 
     # --- time -------------------------------------------------------------------------------------------------------------
