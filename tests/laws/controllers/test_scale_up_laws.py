@@ -296,4 +296,4 @@ def test_a_group_takes_the_kinds_that_every_rule_lets_onto_its_empty_node(
                 row = add_nodes(snapshot, group.template, [NodeName("empty")]).start
                 for kind in kinds:
                     if kind not in template_nodes.inter_pod_constraints.moving:
-                        assert template_nodes.takes(kind, at) == (not feasible(snapshot, kind).codes[row])
+                        assert bool(template_nodes.codes[kind][at]) == bool(feasible(snapshot, kind).codes[row])

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.cluster.nodegroups.status import BoughtNode, NodeGroupStatus
-from slackwater.controllers.loop_plans import Inquiry, ReplicaScaleUpPlanner, ScaleUpRules
+from slackwater.controllers.loop_plans import Inquiry, PlanMaker, ScaleUpRules
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.auxiliary import DEVICE_KINDS, AuxiliaryGone, AuxiliaryKey, AuxiliaryKind, AuxiliarySeen
 from slackwater.model.changes import Changes
@@ -129,15 +129,14 @@ def test_machines_that_came_without_their_devices_are_not_bought_again_for_them(
     gone = replace(status, bought=(BoughtNode(node=came, there=False),))
     cluster, planner = (
         cluster_of(pod_body("p", "mine"), class_body(), claim_body("mine", devices_of(ask(1)))),
-        ReplicaScaleUpPlanner(lambda: 0.0),
+        PlanMaker(lambda: 0.0),
     )
     rules = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
 
     def new_nodes(status: NodeGroupStatus, *nodes: Node) -> int:
-        replica = SnapshotReplica()
         changes = replace(whole_cluster(nodes, cluster.pods), devices=cluster.devices)
-        replica.take(changes)
+        planner.forget()
         asked = Inquiry(changes=changes, rules=rules, group_status={group.name: status}, now=UnixTime(2e9))
-        return planner(replica, asked).plan.n_nodes
+        return sum(scale_up.count for scale_up in planner.make(asked).scale_ups)
 
     assert [new_nodes(status), new_nodes(bought, came), new_nodes(gone)] == [1, 0, 0]

@@ -9,6 +9,7 @@ the planning process (`runtime.planner`), and the rules of planning.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.replica_plan import (
@@ -71,6 +72,10 @@ class Inquiry:
     scale_down: ScaleDownInquiry | None = None
 
 
+#: What a plan finds for a pending pod, as fields of `PendingCounts`.
+OUTCOMES: Final = ("helped", "schedulable", "unhelpable", "passed_over", "not_looked_at")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCounts:
     """The numbers of pending pods by what the plan found; each pod counts once.
@@ -89,7 +94,7 @@ class PendingCounts:
 
     @property
     def total(self) -> int:
-        return self.helped + self.schedulable + self.unhelpable + self.passed_over + self.not_looked_at
+        return sum(getattr(self, outcome) for outcome in OUTCOMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,127 +119,25 @@ class Plans:
     notes: tuple[str, ...] = ()
 
 
-class ReplicaScaleUpPlanner:
-    """Makes the scale-up and slack plans of each inquiry. `clock` is read at each step of a plan.
+class PlanMaker:
+    """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry. `clock` is read at each step of
+    a plan.
 
     It keeps between loops: the node on which each pod was found to fit (hints), the last template node of each group, and the
     state of slack.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
+        """Begins with an empty replica."""
         self._clock = clock
+        self._announcer = Announcer()
+        self.replica = SnapshotReplica()
         self._slack_state = SlackState()
         self._slos: Mapping[str, SLORoom] = {}
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
         #: The devices of bought nodes, which the replica forgets when the nodes go.
         self._bought_slices: Slices = {}
-
-    def __call__(self, replica: SnapshotReplica, inquiry: Inquiry) -> LoopPlans:
-        policy = inquiry.rules.policy
-        demand = _demand(replica, inquiry.now, inquiry.rules)
-        every = inquiry.group_status.values()
-        bought = (bought_slices_of(replica, status, self._bought_slices, inquiry.now) for status in every)
-        self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
-        failures: list[PlanFailure] = []
-        groups = [self._group(replica, group_status, inquiry, failures) for group_status in every]
-        slack = self._slack(replica, inquiry, groups, failures)
-        running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
-        kept = [each.pod for each in replica.kept_room]
-        replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
-        # Expendable pods do not keep room from pods that preempt, because kube-scheduler preempts them.
-        with replica.yielding_below(policy.pending.expendable_pods_priority_cutoff) as counted:
-            for group_status, group in zip(every, groups, strict=True):
-                leave_out(replica, group_status, group, inquiry.now)
-            put_kept_room(replica)
-            found = plan_with_slack(
-                replica.snapshot,
-                demand,
-                groups,
-                policy=policy,
-                clock=self._clock,
-                slack=slack,
-                running_pods=counted,
-                hints=self._hints,
-            )
-        if found.slack is not None:
-            self._slack_state = found.slack.state
-        elif inquiry.rules.slack is None:
-            self._slack_state = SlackState()
-        self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
-        for failure in failures:
-            found = found.without(failure)
-        return found
-
-    def _slack(
-        self, replica: SnapshotReplica, inquiry: Inquiry, groups: Sequence[GrowableGroup], failures: list[PlanFailure]
-    ) -> SlackInquiry | None:
-        """What to plan for slack; None if slack is off, or if an error, which is added to `failures`, keeps it from being
-        planned."""
-        policy = inquiry.rules.slack
-        if policy is None:
-            return None
-        starts = {name: group_status.starts for name, group_status in inquiry.group_status.items()}
-        comparing = replica.snapshot.follows(Rule.COMPARING_TOLERATIONS)
-        try:
-            leads = leads_of(inquiry.observed, groups, starts, policy, comparing=comparing)
-            self._slos = size_for_slos(inquiry.observed, leads, self._slos, unneeded_seconds=policy.unneeded_time)
-            headroom = asking_now(replica, inquiry.headroom_requests).with_slos(self._slos)
-        except Exception as error:
-            failures.append(failure_of("slack", "headroom", error))
-            return None
-        return SlackInquiry(policy=policy, now=inquiry.now, headroom=headroom, state=self._slack_state)
-
-    def _group(
-        self, replica: SnapshotReplica, group_status: NodeGroupStatus, inquiry: Inquiry, failures: list[PlanFailure]
-    ) -> GrowableGroup:
-        """The input for one group. An error, which is added to `failures`, keeps only this group from growing."""
-        known = self._templates.get(group_status.name)
-        try:
-            found = growable_group(
-                replica,
-                group_status,
-                inquiry.barred.get(group_status.name),
-                daemons=inquiry.daemons,
-                policy=inquiry.rules.policy,
-                now=inquiry.now,
-                known=known,
-                bought_slices=self._bought_slices,
-            )
-        except Exception as error:
-            failures.append(failure_of("group", f"node group {group_status.name}", error))
-            return failed_group(GrowableGroup(group=group_status.group, template=None), error)
-        if found.template is not None and any(name in replica.nodes for name in group_status.ready):
-            self._templates[group_status.name] = found.template.node
-        return found
-
-
-def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Demand:
-    """The pending pods to plan for, without those for which our own filter rejects every node, because no new node would
-    help."""
-    strict_for = rules.strict_for
-    hopeless = [
-        SkippedPod(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
-        for pod in replica.pending.values()
-        if pod.kind.missing_request is not None and pod.kind.scheduler_name == strict_for
-    ]
-    passed = {found.pod.uid for found in hopeless}
-    pods = (pod for pod in replica.pending.values() if pod.uid not in passed)
-    pending = rules.policy.pending
-    preemptible = replica.lowest_priority(pending.expendable_pods_priority_cutoff)
-    demand = pending_demand(pods, rules=pending, now=now, reserved=replica.awaiting_victims, preemptible=preemptible)
-    return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
-
-
-class PlanMaker:
-    """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Begins with an empty replica. `clock` is read at each step of a plan."""
-        self._scale_up = ReplicaScaleUpPlanner(clock)
-        self._clock = clock
-        self._announcer = Announcer()
-        self.replica = SnapshotReplica()
         #: The input of the scale-down plan: the inquiry, and the plans made before, with the drains that they roll back.
         self._planned: tuple[Inquiry, LoopPlans, tuple[NodeName, ...]] | None = None
 
@@ -247,7 +150,7 @@ class PlanMaker:
         second time with their nodes available."""
         replica, self._planned = self.replica, None
         replica.take(inquiry.changes)
-        found, given_up = self._scale_up(replica, inquiry), tuple[NodeName, ...]()
+        found, given_up = self._scale_up(inquiry), tuple[NodeName, ...]()
         if inquiry.scale_down is not None:
             replica.learn([eviction.pod for eviction in inquiry.scale_down.state.recent_evictions], more=True)
             try:
@@ -256,7 +159,7 @@ class PlanMaker:
                 found = found.without(failure_of("drains", "drains to roll back", error))
         if given_up:
             with with_drains_rolled_back(replica, given_up):
-                found = self._scale_up(replica, inquiry)
+                found = self._scale_up(inquiry)
         self._planned = inquiry, found, given_up
         return self._answer(found, given_up, inquiry.now)
 
@@ -299,6 +202,98 @@ class PlanMaker:
             slack=found.slack,
             given_up=given_up,
         )
+
+    def _scale_up(self, inquiry: Inquiry) -> LoopPlans:
+        """The scale-up and slack plans."""
+        replica, policy = self.replica, inquiry.rules.policy
+        demand = _demand(replica, inquiry.now, inquiry.rules)
+        every = inquiry.group_status.values()
+        bought = (bought_slices_of(replica, status, self._bought_slices, inquiry.now) for status in every)
+        self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
+        failures: list[PlanFailure] = []
+        groups = [self._group(group_status, inquiry, failures) for group_status in every]
+        slack = self._slack(inquiry, groups, failures)
+        running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
+        kept = [each.pod for each in replica.kept_room]
+        replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
+        # Expendable pods do not keep room from pods that preempt, because kube-scheduler preempts them.
+        with replica.yielding_below(policy.pending.expendable_pods_priority_cutoff) as counted:
+            for group_status, group in zip(every, groups, strict=True):
+                leave_out(replica, group_status, group, inquiry.now)
+            put_kept_room(replica)
+            found = plan_with_slack(
+                replica.snapshot,
+                demand,
+                groups,
+                policy=policy,
+                clock=self._clock,
+                slack=slack,
+                running_pods=counted,
+                hints=self._hints,
+            )
+        if found.slack is not None:
+            self._slack_state = found.slack.state
+        elif inquiry.rules.slack is None:
+            self._slack_state = SlackState()
+        self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
+        for failure in failures:
+            found = found.without(failure)
+        return found
+
+    def _slack(self, inquiry: Inquiry, groups: Sequence[GrowableGroup], failures: list[PlanFailure]) -> SlackInquiry | None:
+        """What to plan for slack; None if slack is off, or if an error, which is added to `failures`, keeps it from being
+        planned."""
+        policy = inquiry.rules.slack
+        if policy is None:
+            return None
+        starts = {name: group_status.starts for name, group_status in inquiry.group_status.items()}
+        comparing = self.replica.snapshot.follows(Rule.COMPARING_TOLERATIONS)
+        try:
+            leads = leads_of(inquiry.observed, groups, starts, policy, comparing=comparing)
+            self._slos = size_for_slos(inquiry.observed, leads, self._slos, unneeded_seconds=policy.unneeded_time)
+            headroom = asking_now(self.replica, inquiry.headroom_requests).with_slos(self._slos)
+        except Exception as error:
+            failures.append(failure_of("slack", "headroom", error))
+            return None
+        return SlackInquiry(policy=policy, now=inquiry.now, headroom=headroom, state=self._slack_state)
+
+    def _group(self, group_status: NodeGroupStatus, inquiry: Inquiry, failures: list[PlanFailure]) -> GrowableGroup:
+        """The input for one group. An error, which is added to `failures`, keeps only this group from growing."""
+        known = self._templates.get(group_status.name)
+        try:
+            found = growable_group(
+                self.replica,
+                group_status,
+                inquiry.barred.get(group_status.name),
+                daemons=inquiry.daemons,
+                policy=inquiry.rules.policy,
+                now=inquiry.now,
+                known=known,
+                bought_slices=self._bought_slices,
+            )
+        except Exception as error:
+            failures.append(failure_of("group", f"node group {group_status.name}", error))
+            return failed_group(GrowableGroup(group=group_status.group, template=None), error)
+        if found.template is not None and any(name in self.replica.nodes for name in group_status.ready):
+            self._templates[group_status.name] = found.template.node
+        return found
+
+
+def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Demand:
+    """The pending pods to plan for, without those for which our own filter rejects every node, because no new node would
+    help."""
+    strict_for = rules.strict_for
+    hopeless = [
+        SkippedPod(pod=pod, why=f"refused on every node: no request for {pod.kind.missing_request}")
+        for pod in replica.pending.values()
+        if pod.kind.missing_request is not None and pod.kind.scheduler_name == strict_for
+    ]
+    passed = {found.pod.uid for found in hopeless}
+    pods = (pod for pod in replica.pending.values() if pod.uid not in passed)
+    pending = rules.policy.pending
+    preemptible = replica.lowest_priority(pending.expendable_pods_priority_cutoff)
+    demand = pending_demand(pods, rules=pending, now=now, reserved=replica.awaiting_victims, preemptible=preemptible)
+    return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
 
 def _counts(plan: ScaleUpPlan) -> PendingCounts:

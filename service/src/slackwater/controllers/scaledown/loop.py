@@ -139,12 +139,8 @@ class ScaleDownLoop:
 
     def _give_up_all(self) -> None:
         """Gives up all removals, so that no node stays tainted while scale-down is disabled."""
-        now = self._clock()
         for drain in self._drains.active:
-            _, effects = self._state_machine.cancel_drain(
-                drain.order.node, UnremovableReason.CANCELLED, "scale-down is switched off", now
-            )
-            self._submit(effects)
+            self._give_up(drain.order.node, UnremovableReason.CANCELLED, "scale-down is switched off")
         assert self.state is not None
         self.state = ScaleDownState(deleted_set=self._drains.nodes, failed_drains=self.state.failed_drains)
         self._mark()
@@ -182,13 +178,12 @@ class ScaleDownLoop:
 
     def _refused(self, end: DrainEnd) -> None:
         """Lets the group wait, and gives up its drains that would evict more pods for a deletion that is refused too."""
-        group, now = end.order.group, self._clock()
-        self._group_registry.deletion_refused(group, f"{end.order.node}: {end.detail}", now)
+        group = end.order.group
+        self._group_registry.deletion_refused(group, f"{end.order.node}: {end.detail}", self._clock())
         for drain in self._drains.active:
             if drain.order.group == group and drain.revocable and not drain.order.empty:
                 why = f"the deletion of {end.order.node} was refused"
-                _, effects = self._state_machine.cancel_drain(drain.order.node, UnremovableReason.CANCELLED, why, now)
-                self._submit(effects)
+                self._give_up(drain.order.node, UnremovableReason.CANCELLED, why)
 
     # --- questions --------------------------------------------------------------------------------------------------------
 
@@ -221,8 +216,7 @@ class ScaleDownLoop:
 
     def give_up(self, names: Iterable[NodeName]) -> tuple[NodeName, ...]:
         """Gives up the removals of these nodes. Returns the nodes for which that was still possible."""
-        now = self._clock()
-        return tuple(name for name in names if self._give_up(name, now))
+        return tuple(name for name in names if self._give_up(name, UnremovableReason.ROOM_NEEDED, ""))
 
     def act(
         self,
@@ -255,8 +249,8 @@ class ScaleDownLoop:
             seconds=found.seconds,
         )
 
-    def _give_up(self, name: NodeName, now: Instant) -> bool:
-        answer, effects = self._state_machine.cancel_drain(name, UnremovableReason.ROOM_NEEDED, "", now)
+    def _give_up(self, name: NodeName, unremovable_reason: UnremovableReason, detail: str) -> bool:
+        answer, effects = self._state_machine.cancel_drain(name, unremovable_reason, detail, self._clock())
         self._submit(effects)
         return answer == "cancelled"
 

@@ -55,17 +55,13 @@ class NewNodes:
         placed = self._put(kind, np.flatnonzero(accepting), count)
         rest = count - len(placed)
         if rest:
-            new = self.open(kind, rest)
+            new = self.add(opening(self, kind, rest))
             on_new = self._put(kind, np.arange(new.start, new.stop), rest)
             placed = np.concatenate([placed, on_new]) if len(placed) else on_new
         return placed
 
-    def open(self, kind: KindId, count: int) -> range:
-        """Opens nodes for `count` pods of the equivalence group, as far as the budget allows; each node takes at least one pod.
-        Returns the nodes' numbers."""
-        return self.add(opening(self, kind, count))
-
     def add(self, groups: Sequence[int]) -> range:
+        """Opens a node of each of these groups. Returns the nodes' numbers."""
         first, self.n = self.n, self.n + len(groups)
         if self.n > len(self.groups):
             capacity = max(self.n, 2 * len(self.groups))
@@ -86,7 +82,7 @@ class NewNodes:
     def _accepting_rows(self, kind: KindId) -> Mask:
         """The open nodes that take a pod of the equivalence group by all rules but amounts."""
         if len(self.bundle) == 1:
-            accepting = np.full(self.n, self.template_nodes.takes(kind, self.bundle[0]))
+            accepting = np.full(self.n, not self.template_nodes.codes[kind][self.bundle[0]])
         else:
             accepting = (self.template_nodes.codes[kind] == 0)[self.groups[: self.n]]
         for mark in self.template_nodes.inter_pod_constraints.avoids(kind):

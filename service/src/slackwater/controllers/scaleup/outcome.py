@@ -31,10 +31,6 @@ class ScaleUp:
     def pods(self) -> tuple[Pod, ...]:
         return tuple(pod for node in self.nodes for pod in node)
 
-    def priority(self, number: int) -> int | None:
-        """The highest priority among the pods of the new node with this index; None if the node has no pods."""
-        return max((pod.priority for pod in self.nodes[number]), default=None)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRefusal:

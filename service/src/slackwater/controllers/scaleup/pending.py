@@ -61,10 +61,6 @@ class PendingRules:
     bypassed_scheduler_names: tuple[str, ...]
     untried_seconds: float = 5.0
 
-    def waits_for_scheduler(self, pod: Pod) -> bool:
-        """Must the pod's scheduler still report that the pod fits nowhere before the pod counts?"""
-        return self.after_scheduler and is_untried(pod) and pod.kind.scheduler_name not in self.bypassed_scheduler_names
-
     def seconds_of(self, pod: Pod) -> float:
         """The age in seconds that the pod itself must have; its burst may wait for longer."""
         untried = self.untried_seconds if self.after_scheduler and is_untried(pod) else 0.0
@@ -161,7 +157,12 @@ def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str 
         )
         or (is_daemon(pod) and "it comes with its node")
         or (pod.vertical_problem and f"its annotations cannot be read: {pod.vertical_problem}")
-        or (rules.waits_for_scheduler(pod) and "the scheduler has not said yet that it fits nowhere")
+        or (
+            rules.after_scheduler
+            and is_untried(pod)
+            and pod.kind.scheduler_name not in rules.bypassed_scheduler_names
+            and "the scheduler has not said yet that it fits nowhere"
+        )
         or None
     )
 

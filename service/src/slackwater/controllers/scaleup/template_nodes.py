@@ -130,9 +130,6 @@ class TemplateNodes:
         """Does the group grow either to its maximum or not at all?"""
         return bool(self.groups[group].group.options.all_or_nothing)
 
-    def takes(self, kind: KindId, group: int) -> bool:
-        return not self.codes[kind][group]
-
     def amounts(self, kind: KindId) -> list[tuple[int, int]]:
         """What a pod of the group takes of a node: (line of `empty`, amount) for each amount > 0. The pod itself takes 1 of the
         resource `pods`."""

@@ -31,16 +31,11 @@ from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import CPU, MEMORY
 
-
-@dataclass(frozen=True, slots=True)
-class PlaceholderShape:
-    """What one placeholder requests: the constraints and the labels of its pod."""
-
-    kind: Kind
-    labels: Labels = ()
+#: What one placeholder requests: the constraints and the labels of its pod.
+Shape = tuple[Kind, Labels]
 
 
-def assigned(wanted: Mapping[str, Sequence[PlaceholderShape]], before: Iterable[Placeholder]) -> list[Placeholder]:
+def assigned(wanted: Mapping[str, Sequence[Shape]], before: Iterable[Placeholder]) -> list[Placeholder]:
     """Makes the placeholders that each source wants, sorted by number. Reuses the previous loop's placeholders (`before`) of
     the same source, with their numbers and nodes."""
     known: dict[str, list[Placeholder]] = {source: [] for source in wanted}
@@ -55,18 +50,13 @@ def assigned(wanted: Mapping[str, Sequence[PlaceholderShape]], before: Iterable[
     found: list[Placeholder] = []
     for source, shapes in wanted.items():
         old = known[source]
-        found += [_with_shape(each, shape) for each, shape in zip(old, shapes, strict=False)]
+        for each, (kind, labels) in zip(old, shapes, strict=False):
+            same = each.pod.labels == labels and (each.pod.kind is kind or each.pod.kind == kind)
+            found.append(each if same else replace(each, pod=a_placeholder(each.number, kind, labels)))
         for shape in shapes[len(old) :]:
             number = next(free)
-            found.append(Placeholder(number=number, source=source, pod=a_placeholder(number, shape.kind, shape.labels)))
+            found.append(Placeholder(number=number, source=source, pod=a_placeholder(number, *shape)))
     return sorted(found, key=lambda each: each.number)
-
-
-def _with_shape(known: Placeholder, shape: PlaceholderShape) -> Placeholder:
-    pod = known.pod
-    if pod.labels == shape.labels and (pod.kind is shape.kind or pod.kind == shape.kind):
-        return known
-    return replace(known, pod=a_placeholder(known.number, shape.kind, shape.labels))
 
 
 _NO_NODE = NodeName("")
@@ -188,8 +178,8 @@ def _wanted(
     slack_inputs: Mapping[str, SlackInput],
     pod_headroom: Sequence[PodHeadroom],
     now: UnixTime,
-) -> tuple[dict[str, Sequence[PlaceholderShape]], dict[str, RuleSizes], dict[str, PreviousPieces]]:
-    wanted: dict[str, Sequence[PlaceholderShape]] = {}
+) -> tuple[dict[str, Sequence[Shape]], dict[str, RuleSizes], dict[str, PreviousPieces]]:
+    wanted: dict[str, Sequence[Shape]] = {}
     cuts: dict[str, RuleSizes] = {}
     held: dict[str, PreviousPieces] = {}
     for rule in policy.rules:
@@ -202,17 +192,15 @@ def _wanted(
         wanted[_LARGEST.format(rule.name)] = _shapes(rule, slack_input, whole.largest)
         wanted[rule.name] = _shapes(rule, slack_input, now_held.pieces.sizes())
     for each in pod_headroom:
-        shapes = [PlaceholderShape(like(each.kind), each.labels)] * each.count
+        shapes = [(like(each.kind), each.labels)] * each.count
         wanted[each.source] = [*wanted.get(each.source, ()), *shapes]  # a source may have several entries
     return wanted, cuts, held
 
 
-def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[PlaceholderShape]:
-    """A shape for each size. Placeholders of the same size share one shape, and so one equivalence group."""
-    shapes = {
-        size: PlaceholderShape(
-            Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=slack_input.tolerations)
-        )
+def _shapes(rule: SlackRule, slack_input: SlackInput, sizes: Sequence[Amounts]) -> list[Shape]:
+    """A shape for each size. Placeholders of the same size share their constraints, and so one equivalence group."""
+    kinds = {
+        size: Kind(namespace=NAMESPACE, requests=size, node_selector=rule.node_labels, tolerations=slack_input.tolerations)
         for size in dict.fromkeys(sizes)
     }
-    return [shapes[size] for size in sizes]
+    return [(kinds[size], ()) for size in sizes]

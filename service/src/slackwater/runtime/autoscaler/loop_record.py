@@ -67,8 +67,8 @@ class NeededBy:
 class LoopRecord:
     """The record of one loop, which fills it as it runs. `planned`: how many nodes the scale-up plan adds to each group;
     `needed_by`: what they are for. `asked`: the scale-up calls to providers, each with its error or None. `queued`: scale-ups
-    that wait for a limit. `deleted` and `lowered`: lost instances that were deleted, and requested nodes by which targets were
-    lowered, by group. `problems` are errors, those of providers that did not answer first; `notes` other remarks for people."""
+    that wait for a limit. `deleted`: lost instances that were deleted, by group. `problems` are errors, those of providers that
+    did not answer first; `notes` other remarks for people."""
 
     number: int
     at: UnixTime
@@ -83,7 +83,6 @@ class LoopRecord:
     asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
     queued: tuple[ScaleUpInfo, ...] = ()
     deleted: Counter[GroupName] = field(default_factory=Counter)
-    lowered: dict[GroupName, int] = field(default_factory=dict)
     #: The number of deleted instances by error code.
     failed: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)

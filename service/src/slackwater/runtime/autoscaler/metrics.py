@@ -9,6 +9,7 @@ from typing import Final, get_args
 
 from prometheus_client.core import Metric
 
+from slackwater.controllers.loop_plans import OUTCOMES
 from slackwater.controllers.scaleup.outcome import FailedPart
 from slackwater.controllers.slack.report import slack_shares
 from slackwater.model.reasons import UnremovableReason
@@ -126,8 +127,7 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     yield gauge("slackwater_autoscaler_nodes_stuck", meaning, {each.name: each.stuck for each in every}, "node_group")
     queued = {} if record is None else {wait.group: wait.nodes for wait in record.queued}
     yield gauge("slackwater_autoscaler_nodes_queued", "Nodes whose creation waits for a limit.", queued, "node_group")
-    outcomes = ("helped", "schedulable", "unhelpable", "passed_over", "not_looked_at")
-    pending = {} if record is None else {outcome: getattr(record.pending, outcome) for outcome in outcomes}
+    pending = {} if record is None else {outcome: getattr(record.pending, outcome) for outcome in OUTCOMES}
     meaning = "Pending pods, by what the last loop found for them."
     yield gauge("slackwater_autoscaler_pending_pods", meaning, pending, "outcome")
     meaning = "Seconds that the last loop took on the event loop that answers kube-scheduler."

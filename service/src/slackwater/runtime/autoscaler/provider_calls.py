@@ -63,7 +63,6 @@ class Actor:
                     await self._delete(cleanup, cleanup.lost, record)
                 case LowerTarget():
                     await provider.lower(cleanup.group, seen=cleanup.seen, to=cleanup.to, timeout_seconds=self._timeout)
-                    record.lowered[cleanup.group] = cleanup.seen - cleanup.to
         except ProviderError as error:
             record.problems.append(str(error))
 

@@ -7,8 +7,10 @@ from typing import Any, Final
 
 import structlog
 import yaml
+from pydantic.alias_generators import to_camel
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.controllers.loop_plans import OUTCOMES
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.slack.report import slack_document
 from slackwater.controllers.slack.scale_up import SlackPlan
@@ -38,14 +40,7 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
             "servingLoop": _seconds(record.spent.serving),
             "servingLoopLongest": _seconds(record.spent.longest),
         },
-        "pending": {
-            "total": pending.total,
-            "helped": pending.helped,
-            "schedulable": pending.schedulable,
-            "unhelpable": pending.unhelpable,
-            "passedOver": pending.passed_over,
-            "notLookedAt": pending.not_looked_at,
-        },
+        "pending": {"total": pending.total, **{to_camel(outcome): getattr(pending, outcome) for outcome in OUTCOMES}},
         "inCreation": record.in_creation,
         "groups": [_group(record, group_status) for group_status in record.group_status.values()],
         "queued": [

@@ -118,24 +118,18 @@ class Drain:
             return []
         if self.revocable and now - self.began >= self._limits.deadline:
             return self.give_up(UnremovableReason.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
-        return self._advance(node_view, disruptions, now, batch_marked_at)
-
-    def _advance(
-        self, node_view: NodeView, disruptions: Disruptions, now: Instant, batch_marked_at: Instant | None
-    ) -> list[Effect]:
         waited = now - self._since
         match self.phase:
-            case "marked" if batch_marked_at is not None and now - batch_marked_at >= self._limits.settle_time:
-                return self._judge_node(node_view, disruptions, now)
-            case "evicting" | "delaying":
+            case "marked" if batch_marked_at is None or now - batch_marked_at < self._limits.settle_time:
+                pass
+            case "marked" | "evicting" | "delaying":
                 return self._judge_node(node_view, disruptions, now)
             case "leaving" if waited >= self._limits.removal_seconds:
                 return self.give_up(UnremovableReason.DELETION_FAILED, "the node is still there", now)
             case "unmarking" if waited >= self._limits.retry_interval:
                 self._since = now
                 return self._unmark()
-            case _:
-                return []
+        return []
 
     def _judge_node(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
         """Checks the node's present state, since the plan may be outdated, and does the next step: gives the removal up, evicts
