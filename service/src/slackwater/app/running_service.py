@@ -1,6 +1,6 @@
 """Finds the running service in a cluster, for commands that ask it: its Pods, and the port of the ops listener of each."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
@@ -61,11 +61,12 @@ async def find_replicas(client: ApiPort, scheduler_name: str | None) -> Replicas
 def _replica(pod: dict[str, Any]) -> ReplicaPod:
     key = PodKey(pod["metadata"]["namespace"], pod["metadata"]["name"])
     ready = is_ready(pod)
-    for container, port in _ports(pod):
-        if port.get("name") == _PORT_NAME:
-            # The chart probes the ops listener, so that speaks TLS if the probe does.
-            probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
-            return ReplicaPod(pod=key, port=port["containerPort"], tls=probe.get("scheme") == "HTTPS", ready=ready)
+    for container in pod["spec"]["containers"]:
+        for port in container.get("ports") or ():
+            if port.get("name") == _PORT_NAME:
+                # The chart probes the ops listener, so that speaks TLS if the probe does.
+                probe = (container.get("readinessProbe") or {}).get("httpGet") or {}
+                return ReplicaPod(pod=key, port=port["containerPort"], tls=probe.get("scheme") == "HTTPS", ready=ready)
     return ReplicaPod(pod=key, port=OPS_PORT, tls=False, ready=ready)
 
 
@@ -73,9 +74,3 @@ def is_ready(pod: Mapping[str, Any]) -> bool:
     """True if the Pod has the condition Ready."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def _ports(pod: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    for container in pod["spec"]["containers"]:
-        for port in container.get("ports") or ():
-            yield container, port

@@ -96,13 +96,6 @@ def as_yaml_1_1(tree: object) -> object:
 
 
 @dataclass(slots=True)
-class _Pairs:
-    """The pairs of a JSON object, which may repeat keys."""
-
-    items: list[tuple[str, object]]
-
-
-@dataclass(slots=True)
 class _Builder:
     """Builds the tree from JSON or YAML: collects problems, and counts values to keep to a limit."""
 
@@ -141,9 +134,9 @@ class _Builder:
         self.enter(at)
         if isinstance(value, str):
             return self.text(value, at)
-        if isinstance(value, _Pairs):
+        if isinstance(value, tuple):  # the pairs of an object, which may repeat keys
             mapping: dict[str, object] = {}
-            for raw, item in value.items:
+            for raw, item in value:
                 key = self.text(raw, at)
                 self.put(mapping, key, self.from_json(item, (*at, key)), at, "")
             return mapping
@@ -154,7 +147,7 @@ class _Builder:
 
 def _read_json(text: str) -> Document:
     try:
-        pairs = json.loads(text, object_pairs_hook=_Pairs)
+        pairs = json.loads(text, object_pairs_hook=tuple)
     except RecursionError:
         raise UnreadableSettings([Problem(path="", seen="endless nesting", wanted="a flatter file")]) from None
     builder = _Builder()

@@ -114,11 +114,16 @@ async def grow_to_the_limit(send: Send) -> None:
 
 async def preempt(send: Send) -> None:
     """Creates an important pod, nearly as large as a node, and deletes it after a while, again and again."""
+    await _come_and_go(send, _URGENT_SECONDS, lambda number: [_important(pod(f"urgent-{number}", "15", "8Gi", zone="b"))])
+
+
+async def _come_and_go(send: Send, seconds: float, pods_of: Callable[[int], list[dict[str, Any]]]) -> None:
     for number in itertools.count():
-        await anyio.sleep(_URGENT_SECONDS)
-        await create(send, [_important(pod(f"urgent-{number}", "15", "8Gi", zone="b"))])
-        await anyio.sleep(_URGENT_SECONDS)
-        await delete(send, [f"urgent-{number}"])
+        await anyio.sleep(seconds)
+        pods = pods_of(number)
+        await create(send, pods)
+        await anyio.sleep(seconds)
+        await delete(send, (each["metadata"]["name"] for each in pods))
 
 
 def _important(found: dict[str, Any]) -> dict[str, Any]:
@@ -172,12 +177,11 @@ async def _pods(send: Send, names: Iterable[str]) -> list[dict[str, Any]]:
 async def bursts(send: Send) -> None:
     """Creates several pods of the shop at once, which use the room of placeholders, and deletes them after a while, again and
     again."""
-    for burst in itertools.count():
-        await anyio.sleep(_BURST_SECONDS)
-        pods = [pod(f"shop-{burst}-{number}", "1", "2Gi", group=SHOP) for number in range(_N_BURST)]
-        await create(send, pods)
-        await anyio.sleep(_BURST_SECONDS)
-        await delete(send, (each["metadata"]["name"] for each in pods))
+
+    def burst(number: int) -> list[dict[str, Any]]:
+        return [pod(f"shop-{number}-{nth}", "1", "2Gi", group=SHOP) for nth in range(_N_BURST)]
+
+    await _come_and_go(send, _BURST_SECONDS, burst)
 
 
 async def drain_with_a_budget(send: Send) -> None:

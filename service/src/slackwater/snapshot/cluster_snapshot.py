@@ -19,9 +19,9 @@ and groups. `fork` costs nothing; dropping a trial costs as much as its changes 
 Deliberately absent: verdicts (`fit.feasible_nodes`), what a pod's volumes would be bound to, and everything that waits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -206,8 +206,7 @@ class ClusterSnapshot:
         is free for pods that preempt. With negative `copies` they are so no more."""
         amounts = tuple(self.kinds.requests_of[kind])  # a later node may offer more of what the pods request
         self._shift_yielding(amounts, rows, copies)
-        if self._trials:
-            self._trials[-1].undo_by(self._shift_yielding, amounts, rows.copy(), -copies)
+        self._undo_by(self._shift_yielding, amounts, rows.copy(), -copies)
 
     def used_by_others(self) -> Int64:
         """What the pods take that are not expendable, as `used`."""
@@ -227,6 +226,11 @@ class ClusterSnapshot:
         ledger.reserved -= self.yielding[[CPU, MEMORY], : ledger.n_rows]
         return ledger
 
+    def _undo_by(self, undo: Callable[..., object], *args: Any, **named: Any) -> None:
+        """Notes the call that undoes a change, if there is a trial."""
+        if self._trials:
+            self._trials[-1].undo_by(undo, *args, **named)
+
     def add_nodes(self, nodes: Iterable[Node]) -> range:
         """Adds rows for nodes, in order. Raises ValueError if a name already exists."""
         first = self.n_rows
@@ -243,8 +247,7 @@ class ClusterSnapshot:
 
     def _added(self, first: int) -> None:
         self._make_room()
-        if self._trials:
-            self._trials[-1].undo_by(self.facts.truncate, first)
+        self._undo_by(self.facts.truncate, first)
 
     def put_node(self, row: Row, node: Node) -> None:
         """Replaces the node of a row by a newer state of the same node. Raises ValueError for another name."""
@@ -253,8 +256,7 @@ class ClusterSnapshot:
             raise ValueError(f"row {row}: got node {node.name}, want {before.name}")
         self.facts.put(row, node)
         self._make_room()
-        if self._trials:
-            self._trials[-1].undo_by(self.facts.put, row, before)
+        self._undo_by(self.facts.put, row, before)
 
     def give_row(self, row: Row, node: Node) -> None:
         """Gives a closed row without pods to this node. Raises ValueError if the row is in use, or the name is on another
@@ -264,9 +266,8 @@ class ClusterSnapshot:
             raise ValueError(f"row {row}: got node {node.name} for {before.name}, want a closed row without pods")
         self.facts.put(row, node)
         self._make_room()
-        if self._trials:
-            self._trials[-1].undo_by(self.facts.set_live, row, live=False)
-            self._trials[-1].undo_by(self.facts.put, row, before)
+        self._undo_by(self.facts.set_live, row, live=False)
+        self._undo_by(self.facts.put, row, before)
 
     def close(self, row: Row) -> None:
         """Closes the row of a node: nothing fits there, and its pods do not count any more. The row stays; `open` reopens
@@ -279,8 +280,7 @@ class ClusterSnapshot:
     def _set_live(self, row: Row, *, live: bool) -> None:
         before = bool(self.facts.live[row])
         self.facts.set_live(row, live=live)
-        if self._trials:
-            self._trials[-1].undo_by(self.facts.set_live, row, live=before)
+        self._undo_by(self.facts.set_live, row, live=before)
 
     def judge_by(self, ledger: NodeColumns | None) -> None:
         """Replaces the columns of our own accounting, which must have this snapshot's rows. None: nodes are judged without
@@ -292,8 +292,7 @@ class ClusterSnapshot:
 
     def put_storage(self, storage: Storage) -> None:
         """Replaces claims, volumes and the like; earlier assumptions about them end."""
-        if self._trials:
-            self._trials[-1].undo_by(self._replace_volumes, self.volumes)
+        self._undo_by(self._replace_volumes, self.volumes)
         self._replace_volumes(StorageTable(storage))
 
     def _replace_volumes(self, volumes: StorageTable) -> None:
@@ -305,19 +304,16 @@ class ClusterSnapshot:
         """Assumes that a node is selected for the claim."""
         key = (claim.namespace, claim.name)
         before = self.volumes.assume_claim(key, claim)
-        if self._trials:
-            self._trials[-1].undo_by(self.volumes.assume_claim, key, before)
+        self._undo_by(self.volumes.assume_claim, key, before)
 
     def assume_volume(self, volume: Volume) -> None:
         """Assumes that the volume is reserved for a claim."""
         before = self.volumes.assume_volume(volume.name, volume)
-        if self._trials:
-            self._trials[-1].undo_by(self.volumes.assume_volume, volume.name, before)
+        self._undo_by(self.volumes.assume_volume, volume.name, before)
 
     def put_devices(self, devices: DeviceObjects) -> None:
         """Replaces slices, classes and claims of devices; earlier assumptions about them end."""
-        if self._trials:
-            self._trials[-1].undo_by(self._replace_devices, self.devices)
+        self._undo_by(self._replace_devices, self.devices)
         self._replace_devices(DeviceTable(devices))
 
     def _replace_devices(self, devices: DeviceTable) -> None:
@@ -327,8 +323,7 @@ class ClusterSnapshot:
     def put_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> None:
         """Assumes this value of a claim of devices, with its allocation. None: the claim does not exist."""
         before = self._put_device_claim(key, claim)
-        if self._trials:
-            self._trials[-1].undo_by(self._put_device_claim, key, before)
+        self._undo_by(self._put_device_claim, key, before)
 
     def _put_device_claim(self, key: ClaimKey, claim: ResourceClaim | None) -> ResourceClaim | None:
         before = self.devices.put_claim(key, claim)

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -330,7 +330,7 @@ class Counters:
                 counter.column = grown(counter.column, capacity).astype(np.int64, copy=False)
 
     def _merge(self) -> None:
-        kinds, rows, counts = self._base.flat()
+        kinds, rows, counts, _ = self._base
         more = [(kind, row, count) for kind, changes in self._changes.items() for row, count in changes.items() if count]
         table = np.array(more, np.int64).reshape(-1, 3)
         kinds, rows, counts = np.r_[kinds, table[:, 0]], np.r_[rows, table[:, 1]], np.r_[counts, table[:, 2]]
@@ -351,29 +351,22 @@ def summed(kinds: Rows, rows: Rows, counts: Int64) -> tuple[Rows, Rows, Int64]:
     return (pairs[kept] // width).astype(np.intp), (pairs[kept] % width).astype(np.intp), sums[kept]
 
 
-class _Base:
-    """Distinct pairs of equivalence group and row with their counts, sorted by group. Immutable."""
+class _Base(NamedTuple):
+    """Distinct pairs of equivalence group and row with their counts, sorted by group. `starts`: where each group begins."""
 
-    __slots__ = ("_counts", "_kinds", "_rows", "_starts")
+    kinds: Rows
+    rows: Rows
+    counts: Int64
+    starts: Rows
 
     @classmethod
     def of(cls, kinds: Rows, rows: Rows, counts: Int64, n_kinds: int) -> "_Base":
-        new = cls()
         order = np.argsort(kinds, kind="stable")
-        new._kinds, new._rows, new._counts = kinds[order], rows[order], counts[order]
-        new._starts = np.searchsorted(new._kinds, np.arange(n_kinds + 1))
-        return new
-
-    _kinds: Rows
-    _rows: Rows
-    _counts: Int64
-    _starts: Rows
+        kinds = kinds[order]
+        return cls(kinds, rows[order], counts[order], np.searchsorted(kinds, np.arange(n_kinds + 1)))
 
     def of_kind(self, kind: KindId) -> tuple[Rows, Int64]:
-        if kind >= len(self._starts) - 1:
-            return self._rows[:0], self._counts[:0]
-        part = slice(int(self._starts[kind]), int(self._starts[kind + 1]))
-        return self._rows[part], self._counts[part]
-
-    def flat(self) -> tuple[Rows, Rows, Int64]:
-        return self._kinds, self._rows, self._counts
+        if kind >= len(self.starts) - 1:
+            return self.rows[:0], self.counts[:0]
+        part = slice(int(self.starts[kind]), int(self.starts[kind + 1]))
+        return self.rows[part], self.counts[part]

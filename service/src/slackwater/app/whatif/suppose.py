@@ -7,6 +7,7 @@ settings and groups. Removing a node removes its pods.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from slackwater.app.offline.cluster import READ, Cluster, read_cluster
@@ -15,7 +16,7 @@ from slackwater.app.offline.objects import TAINT_RULE, ClusterError
 from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings, SettingsError, as_file, loads
 from slackwater.model.devices import DeviceObjects
-from slackwater.model.ids import NodeName, PodKey
+from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.storage import Storage
 from slackwater.ports.protocols import WhatIfRefused
@@ -66,16 +67,14 @@ def _without(cluster: Cluster, names: Mapping[str, str], at: str) -> Cluster:
         case "DaemonSet":
             left = replace(cluster, daemons=tuple(pod for pod in cluster.daemons if pod.key != (namespace, name)))
         case _:
-            budgets = cluster.budgets or ()
-            left = replace(cluster, budgets=tuple(b for b in budgets if (b.namespace, b.name) != (namespace, name)))
-    if _size(left) == _size(cluster):
+            left = cluster
+            if cluster.budgets:
+                kept = tuple(b for b in cluster.budgets if (b.namespace, b.name) != (namespace, name))
+                left = replace(cluster, budgets=kept)
+    if left == cluster:
         shown = name if kind == "Node" else f"{namespace}/{name}"
         raise WhatIfRefused(f"{at}: got {kind} {shown}, want one that is there")
     return left
-
-
-def _size(cluster: Cluster) -> tuple[int, ...]:
-    return len(cluster.nodes), len(cluster.pods), len(cluster.daemons), len(cluster.budgets or ())
 
 
 # --- adding objects -------------------------------------------------------------------------------------------------------
@@ -84,12 +83,12 @@ def _size(cluster: Cluster) -> tuple[int, ...]:
 def _with(cluster: Cluster, more: Cluster) -> Cluster:
     budgets = cluster.budgets
     if more.budgets:
-        budgets = _replaced(budgets or (), more.budgets, lambda budget: (budget.namespace, budget.name))
+        budgets = _replaced(budgets or (), more.budgets, attrgetter("namespace", "name"))
     return replace(
         cluster,
-        nodes=_replaced(cluster.nodes, more.nodes, _node_name),
-        pods=_replaced(cluster.pods, more.pods, _pod_key),
-        daemons=_replaced(cluster.daemons, more.daemons, _pod_key),
+        nodes=_replaced(cluster.nodes, more.nodes, attrgetter("name")),
+        pods=_replaced(cluster.pods, more.pods, attrgetter("key")),
+        daemons=_replaced(cluster.daemons, more.daemons, attrgetter("key")),
         namespaces={**cluster.namespaces, **more.namespaces},
         storage=_stored(cluster.storage, more.storage),
         devices=_published(cluster.devices, more.devices),
@@ -99,14 +98,6 @@ def _with(cluster: Cluster, more: Cluster) -> Cluster:
         unknown=cluster.unknown & more.unknown,
         ignored={**cluster.ignored, **more.ignored},
     )
-
-
-def _node_name(node: Any) -> NodeName:
-    return NodeName(node.name)
-
-
-def _pod_key(pod: Any) -> PodKey:
-    return PodKey(*pod.key)
 
 
 def _replaced(before: Iterable[T], more: Iterable[T], name_of: Callable[[T], K]) -> tuple[T, ...]:
@@ -125,7 +116,7 @@ def _stored(before: Storage, more: Storage) -> Storage:
         drivers=_both(before.drivers, more.drivers),
         capacities=before.capacities
         if more.capacities is None
-        else _replaced(before.capacities or (), more.capacities, lambda each: (each.namespace, each.name)),
+        else _replaced(before.capacities or (), more.capacities, attrgetter("namespace", "name")),
         attachments=_attached(before, more),
     )
 

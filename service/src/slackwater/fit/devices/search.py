@@ -14,7 +14,6 @@ from slackwater.fit.devices.board import (
     ALLOCATED_FROM,
     AskBoard,
     Board,
-    ClaimBoard,
     DeviceError,
     RequestBoard,
     Usage,
@@ -363,17 +362,14 @@ class _Search:
                 continue
             value = constraint.values[pick.device]
             if not self._constraints[pick.claim][number].add(request.name, value, distinct=constraint.distinct):
-                self._take_out(claim, pick, request, ask, number)
+                self._unconstrain(pick, request, ask, number)
                 return False
         return True
 
-    def _unconstrain(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard) -> None:
-        claim = self._board.claims[pick.claim]
-        self._take_out(claim, pick, request, ask, len(claim.constraints))
-
-    def _take_out(self, claim: ClaimBoard, pick: PickedDevice, request: RequestBoard, ask: AskBoard, before: int) -> None:
-        for number in range(before):
-            if _concerns(claim.constraints[number].requests, request, ask):
+    def _unconstrain(self, pick: PickedDevice, request: RequestBoard, ask: AskBoard, before: int | None = None) -> None:
+        """Takes the device out of the constraints of its claim, or only of those `before` a number."""
+        for number, constraint in enumerate(self._board.claims[pick.claim].constraints[:before]):
+            if _concerns(constraint.requests, request, ask):
                 self._constraints[pick.claim][number].remove(request.name)
 
 
