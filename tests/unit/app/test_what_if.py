@@ -11,8 +11,7 @@ import yaml
 from slackwater.app.offline import read_cluster
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, loads
-from slackwater.app.whatif.question import GroupRegistryView
-from slackwater.app.whatif.service import WhatIfService
+from slackwater.app.whatif.question import GroupRegistryView, WhatIfService
 from slackwater.cli.main import main
 from slackwater.cluster.nodegroups.status import NodeGroupBackoff, NodeGroupStatus
 from slackwater.model.auxiliary import AuxiliaryObjects

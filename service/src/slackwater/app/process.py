@@ -81,8 +81,10 @@ async def serve(
     async with AsyncExitStack() as stack:
         sockets = stack.enter_context(ExitStack())
         opened = open_listeners(settings.listeners, sockets, Times().wall)
+        limits = dispatcher_config_of(settings)
+        most_writes = limits.max_binds + limits.max_concurrent_writes + limits.max_preemptions
         client = await stack.enter_async_context(
-            open_client(kubeconfig=kubeconfig, max_calls=_most_writes(settings)) if api is None else api
+            open_client(kubeconfig=kubeconfig, max_calls=most_writes) if api is None else api
         )
         _log.info("listening", **_addresses(opened))
         api_server = client.url if isinstance(client, KubeClient) else "in this process"
@@ -200,11 +202,6 @@ def _addresses(opened: Mapping[str, OpenListener]) -> dict[str, str]:
 def _host(opened: OpenListener) -> str:
     host, port, *_ = opened.sock.getsockname()
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _most_writes(settings: Settings) -> int:
-    limits = dispatcher_config_of(settings)
-    return limits.max_binds + limits.max_concurrent_writes + limits.max_preemptions
 
 
 def _settle_garbage_collector() -> None:

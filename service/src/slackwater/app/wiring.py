@@ -48,8 +48,7 @@ from slackwater.app.policies import answer_seconds_of, audit_config_of, backpres
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, score_profiles_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
 from slackwater.app.shared_replica import MakeReplica, replica_process
-from slackwater.app.whatif.question import GroupRegistryView
-from slackwater.app.whatif.service import WhatIfService
+from slackwater.app.whatif.question import GroupRegistryView, WhatIfService
 from slackwater.controllers.audit.loop import Audit
 from slackwater.controllers.audit.metrics import audit_families
 from slackwater.controllers.history.metrics import history_families
@@ -314,12 +313,8 @@ class Service:
         return self.intake.unlisted
 
     def _scoring_loop(self) -> ScoringLoop:
-        return ScoringLoop(
-            self.state_machine,
-            clock=self._times.monotonic,
-            weight=self.settings.extender.weight,
-            profiles=score_profiles_of(self.settings),
-        )
+        weight, profiles = self.settings.extender.weight, score_profiles_of(self.settings)
+        return ScoringLoop(self.state_machine, clock=self._times.monotonic, weight=weight, profiles=profiles)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._times.wall(), UTC)

@@ -26,6 +26,7 @@ from slackwater.model.devices import (
     ResourceSlice,
 )
 from slackwater.model.ids import NodeName, PodUid
+from slackwater.snapshot.ports_and_volumes import add_to
 
 PoolId = tuple[str, str]
 
@@ -130,9 +131,9 @@ class DeviceTable:
             if (each.device.driver, each.device.pool) in self._wide_pools:
                 self.version += 1
             if each.share is None:
-                _add(self.in_use, each.device, count)
+                add_to(self.in_use, each.device, count)
             else:
-                _add(self.shares, each.device, count)
+                add_to(self.shares, each.device, count)
                 amounts = self.consumed.setdefault(each.device, {})
                 for name, amount in each.consumed:
                     amounts[name] = amounts.get(name, 0) + count * amount
@@ -141,12 +142,6 @@ class DeviceTable:
 
 
 _ABSENT: Final[Any] = object()
-
-
-def _add(counts: Counter[DeviceId], device: DeviceId, count: int) -> None:
-    counts[device] += count
-    if not counts[device]:
-        del counts[device]
 
 
 def _by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:

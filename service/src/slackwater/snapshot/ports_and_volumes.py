@@ -41,14 +41,14 @@ class PortsAndVolumes:
         """Adds `count` pods of an equivalence group to the row; removes pods if `count` is negative."""
         asks, namespace = numbered.asks, numbered.kind.namespace
         for port in asks.host_ports:
-            _add(self._ports.setdefault((port.protocol, port.port), {}).setdefault(port.ip, {}), row, count)
+            add_to(self._ports.setdefault((port.protocol, port.port), {}).setdefault(port.ip, {}), row, count)
         for disk in asks.disks:
-            _add(self._disks.setdefault((disk.source, disk.disk), {}).setdefault(disk, {}), row, count)
+            add_to(self._disks.setdefault((disk.source, disk.disk), {}).setdefault(disk, {}), row, count)
         for mount in asks.claims:
             if mount.owner is None:
-                _add(self._users, (namespace, mount.claim), count)
+                add_to(self._users, (namespace, mount.claim), count)
         for held in (*asks.claims, *asks.inline_disks):
-            _add(self._mounts.setdefault(row, {}), (namespace, held), count)
+            add_to(self._mounts.setdefault(row, {}), (namespace, held), count)
 
     def rows_with_port(self, wanted: HostPort) -> Iterator[int]:
         """Rows where a pod has a host port that conflicts with this one."""
@@ -71,7 +71,8 @@ class PortsAndVolumes:
         return self._mounts.get(row, {}).items()
 
 
-def _add(counts: dict[Any, int], key: object, count: int) -> None:
+def add_to(counts: dict[Any, int], key: object, count: int) -> None:
+    """Adds to a count; a count of 0 is left out."""
     total = counts.get(key, 0) + count
     if total:
         counts[key] = total
@@ -195,7 +196,7 @@ class VolumeCounts:
             rows = self._mounted.setdefault(handle, {})
             before = rows.get(row, 0)
             after = before + count
-            _add(rows, row, count)
+            add_to(rows, row, count)
             if bool(before) != bool(after) and handle not in self._attached.get(row, ()):
                 self._column(self._present, handle[0], 0)[row] += 1 if after else -1
 

@@ -10,6 +10,7 @@ volume and for each claim whose node was selected. So a plan for thousands of cl
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, TypeVar
 
 import numpy as np
@@ -158,7 +159,6 @@ class StorageTable:
         self._reserved_now: dict[ClaimKey, dict[str, None]] = {}
         self._available: dict[str, AvailableVolumes] | None = None
         self._reserved: dict[ClaimKey, list[str]] = {}
-        self._capacities: _Capacities | None = None
 
     # --- looking up -------------------------------------------------------------------------------------------------------
 
@@ -209,24 +209,23 @@ class StorageTable:
     def rows_with_room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Mask:
         """Which of `rows` have enough published room for a new volume of this size and class. The class's driver must publish
         its room."""
-        return self._published().first(storage_class.name, size, facts, rows) >= 0
+        return self._published.first(storage_class.name, size, facts, rows) >= 0
 
     def room(self, storage_class: StorageClass, size: int, facts: NodeFacts, rows: Rows) -> Int64:
         """The published room, in bytes, from which a new volume would be made on each row; 0 if none suffices.
 
         If several capacities suffice, the first by namespace and name is used: kube-scheduler takes any.
         """
-        capacities = self._published()
+        capacities = self._published
         first = capacities.first(storage_class.name, size, facts, rows)
         found: Int64 = (
             np.where(first >= 0, capacities.total[first], 0) if len(capacities.total) else np.zeros(len(rows), np.int64)
         )
         return found
 
+    @cached_property
     def _published(self) -> "_Capacities":
-        if self._capacities is None:
-            self._capacities = _Capacities(self.objects)
-        return self._capacities
+        return _Capacities(self.objects)
 
     def assumed(self) -> Storage:
         """All storage objects as one value, with the assumptions applied."""

@@ -1,12 +1,12 @@
-"""The what-if question that is sent to the planning process, which answers it on the replica: as a `Cluster`, as what-if on
-files uses it.
+"""What-if on the running service. `WhatIfService` implements `ports.protocols.WhatIf`: it sends a `WhatIfQuestion` to the
+planning process, which answers it on the replica, as a `Cluster` that what-if on files uses too. So the service is not held up.
 
 `autoscaler.maxPlanningTime` bounds the time of a plan.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import structs
@@ -28,12 +28,16 @@ from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.growable_groups import skip_reason_of
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.fit.remaining_pdb_tracker import Scales
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+if TYPE_CHECKING:  # the planning process imports this module, but not these
+    from slackwater.runtime.planner.process import Questions
+    from slackwater.runtime.state_machine import StateMachine
 
 #: Kinds that the service watches only if the autoscaler runs.
 _AUXILIARY: Final = frozenset({*READ, "DaemonSet"} - {"Node", "Pod"})
@@ -185,3 +189,48 @@ def answers(
             return [scale_up_answer(cluster, settings, accounting=accounting)]
         case "scale-down":
             return [scale_down_answer(cluster, settings, accounting=accounting)]
+
+
+class WhatIfService:
+    """Answers what-if questions. `questions` sends them to the planning process and returns the answers."""
+
+    def __init__(
+        self,
+        state_machine: "StateMachine",
+        questions: "Questions",
+        *,
+        group_registry: Callable[[], GroupRegistryView | None],
+        settings: Callable[[], Settings],
+        clock: Callable[[], Instant],
+    ) -> None:
+        self._state_machine = state_machine
+        self._questions = questions
+        self._group_registry = group_registry
+        self._settings = settings
+        self._clock = clock
+
+    async def __call__(self, question: Question, supposed: Supposed) -> bytes:
+        objects = tuple(msgspec.json.encode(each) for each in supposed.objects)
+        rest = replace(supposed, objects=())
+
+        def asked() -> WhatIfQuestion:
+            view = self._group_registry()
+            return WhatIfQuestion(
+                question=question,
+                supposed=rest,
+                objects=objects,
+                ended=self._ended(supposed.remove),
+                settings=self._settings(),
+                group_registry=None if view is None else replace(view, slack=None),
+                now=self._clock(),
+            )
+
+        return await self._questions.ask(asked)
+
+    def _ended(self, remove: Sequence[Mapping[str, str]]) -> tuple[Pod, ...]:
+        """The pods to remove that have ended: only the state machine knows them."""
+        keys = (
+            PodKey(each.get("namespace") or "default", each.get("name", "")) for each in remove if each.get("kind") == "Pod"
+        )
+        found = (self._state_machine.state.pods.by_key(key) for key in dict.fromkeys(keys))
+        return tuple(pod for pod in found if pod is not None and pod.ended)

@@ -53,23 +53,19 @@ def run(args: argparse.Namespace) -> int:
         done = with_cluster(args, clean)
     except StillRuns as found:
         raise CommandFailed([str(found)], code=ANSWERED_NO) from found
-    show(args, _document(done, dry_run=args.dry_run), lambda: _summary(done, dry_run=args.dry_run))
+    document = {
+        "dryRun": args.dry_run,
+        "changes": [{"kind": each.kind, "name": each.name, "steps": list(each.words)} for each in done.changes],
+        "notInstalled": done.absent,
+        "left": done.left,
+        "keysOfPeople": done.user_keys,
+    }
+    show(args, document, lambda: _summary(done, dry_run=args.dry_run))
     if done.left:
         raise CommandFailed(
             [f"{each}: still has something of Slackwater; does it run?" for each in done.left], code=ANSWERED_NO
         )
     return 0
-
-
-def _document(done: "Cleanup", *, dry_run: bool) -> dict[str, object]:
-    changes = [{"kind": each.kind, "name": each.name, "steps": list(each.words)} for each in done.changes]
-    return {
-        "dryRun": dry_run,
-        "changes": changes,
-        "notInstalled": done.absent,
-        "left": done.left,
-        "keysOfPeople": done.user_keys,
-    }
 
 
 def _summary(done: "Cleanup", *, dry_run: bool) -> list[str]:
