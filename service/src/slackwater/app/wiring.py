@@ -330,7 +330,7 @@ class Service:
                 self.state_machine,
                 listed=lambda: self.intake.ready,
                 writes=lambda: self.dispatcher.stats,
-                dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.stats.dropped,
+                dropped_events=lambda: self.dispatcher.stats.dropped_announcements + self._recorder.dropped,
                 event_sources=lambda: families(self._every_reflector(), self.intake.failed),
                 audits=lambda: audit_families(self.audit.counts, len(self.state_machine.state.quarantine)),
             )

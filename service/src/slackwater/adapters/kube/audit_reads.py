@@ -6,25 +6,22 @@ Implements `ports.protocols.AuditReads`. Keeps no state. Lists name the objects 
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 import anyio.lowlevel
 import msgspec
 
-from slackwater.adapters.api_calls import ApiPort, Call, Response
-from slackwater.adapters.api_objects import ListWire, ObjectDecoder
+from slackwater.adapters.api_calls import ApiPort, ask
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
-from slackwater.adapters.kube.errors import UNREADABLE, AnswerTooLarge, KubeError, MalformedAnswer, refused
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError, MalformedAnswer, refused
 from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, has_ended, object_path
-from slackwater.adapters.kube.slices import PageSize, read, slices
+from slackwater.adapters.kube.slices import PageSize, read, read_page, slices
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.objects import Node, Pod
 from slackwater.ports.protocols import AuditReadError, Listing
 
 T = TypeVar("T", Node, Pod)
-
-_PAGE: Final = ObjectDecoder(ListWire)
 
 
 class ApiAuditReads:
@@ -67,7 +64,10 @@ class ApiAuditReads:
         version = 0
         size = PageSize(self._page_size)
         while True:
-            page = await self._page(path, token, size, timeout_seconds)
+            try:
+                page = await read_page(self._client, path, token, size, timeout_seconds=timeout_seconds)
+            except KubeError as error:
+                raise AuditReadError(str(error)) from error
             await anyio.lowlevel.checkpoint()
             version = version or version_number(page.metadata.resource_version)
             for items in slices(page.items or ()):
@@ -78,37 +78,16 @@ class ApiAuditReads:
                 yield Listing(version, ())
                 return
 
-    async def _page(self, path: str, token: str, size: PageSize, timeout_seconds: float) -> ListWire:
-        params = {"limit": str(size), **({"continue": token} if token else {})}
-        try:
-            answer = await self._get(path, params, timeout_seconds, size.most_bytes)
-        except AnswerTooLarge:
-            size.was_too_large()
-            return await self._page(path, token, size, timeout_seconds)
-        size.had(len(answer.body))
-        try:
-            if answer.status != HTTPStatus.OK:
-                raise refused(f"list {path}", answer)
-            return _PAGE.decode(answer.body)
-        except (KubeError, *UNREADABLE) as error:
-            raise AuditReadError(f"list {path}: {error}") from error
-
     async def _object(self, path: str, timeout_seconds: float) -> bytes | None:
-        answer = await self._get(path, {}, timeout_seconds)
-        if answer.status == HTTPStatus.NOT_FOUND:
-            return None
-        if answer.status != HTTPStatus.OK:
-            raise AuditReadError(str(refused(f"get {path}", answer)))
-        return answer.body
-
-    async def _get(self, path: str, params: dict[str, str], timeout_seconds: float, most_bytes: int | None = None) -> Response:
-        call = Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources", most_bytes=most_bytes)
         try:
-            return await self._client.send(call)
-        except AnswerTooLarge:
-            raise
+            answer = await ask(self._client, "GET", path, timeout_seconds=timeout_seconds, pool="event_sources")
+            if answer.status == HTTPStatus.NOT_FOUND:
+                return None
+            if answer.status != HTTPStatus.OK:
+                raise refused(f"get {path}", answer)
         except KubeError as error:
             raise AuditReadError(str(error)) from error
+        return answer.body
 
 
 def _slice(items: list[msgspec.Raw], decode: Callable[[bytes | msgspec.Raw], T], version: int) -> Listing[T]:

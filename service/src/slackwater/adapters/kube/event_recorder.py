@@ -24,6 +24,7 @@ _LONGEST_NOTE: Final = 1024
 _LONGEST_NAME: Final = 253
 
 _NOT_FOUND: Final = 404
+_MERGED: Final = Outcome("done", detail="counted; the next write of its series reports it")
 #: The namespace of Events about nodes, which have none.
 _OF_NODES: Final = "default"
 
@@ -41,15 +42,6 @@ class RecorderConfig:
     merge_seconds: float = 300.0
     series_seconds: float = 10.0
     max_entries: int = 4_096
-
-
-@dataclass(slots=True)
-class RecorderStats:
-    """Counters. `merged`: announcements that were added to the series of an existing Event, at once or with its next write."""
-
-    merged: int = 0
-    dropped: int = 0
-    failed: int = 0
 
 
 _Words = tuple[PodUid, str, str]  # (pod, reason, note)
@@ -88,7 +80,8 @@ class Recorder:
         self._names = count()
         self._tokens = float(self._config.burst)
         self._filled_at = clock()
-        self.stats = RecorderStats()
+        #: Announcements beyond the rate.
+        self.dropped = 0
 
     async def announce(self, effect: Announce, *, timeout_seconds: float) -> Outcome:
         """Writes or merges an announcement. Ends as "done" or "refused", never "again": nothing depends on an Event."""
@@ -100,36 +93,33 @@ class Recorder:
             entry.last_at = now
             self._entries.move_to_end(words)
             if now - entry.written_at < self._config.series_seconds:
-                return self._merged()
+                return _MERGED
             return await self._extend(words, entry, timeout_seconds)
         return await self._create(words, effect, timeout_seconds)
 
     async def _create(self, words: _Words, effect: Announce, timeout_seconds: float) -> Outcome:
         if not self._take_token():
-            return self._dropped()
+            self.dropped += 1
+            return Outcome("refused", detail=f"more than {self._config.per_second:g} Events a second: dropped")
         now = self._now()
         name = _event_name(effect.key.name, now, next(self._names))
         events = f"/apis/events.k8s.io/v1/namespaces/{quote(effect.key.namespace or _OF_NODES, safe='')}/events"
         moment = self._clock()
         self._remember(words, _Entry(f"{events}/{name}", count=1, last_at=moment, written_at=moment))
         outcome = await self._write("POST", events, self._event(effect, name, now), timeout_seconds)
-        if outcome.verdict == "done":
-            return outcome
-        self._entries.pop(words, None)
-        return self._failed(outcome)
+        if outcome.verdict != "done":
+            self._entries.pop(words, None)
+        return outcome
 
     async def _extend(self, words: _Words, entry: _Entry, timeout_seconds: float) -> Outcome:
         if not self._take_token():
-            return self._merged()
+            return _MERGED
         entry.written_at = self._clock()
         patch = {"series": {"count": entry.count, "lastObservedTime": _micro_time(self._now())}}
         outcome = await self._write("PATCH", entry.path, patch, timeout_seconds)
-        if outcome.verdict == "done":
-            self.stats.merged += 1
-            return outcome
         if outcome.code == _NOT_FOUND:  # the API server has expired it: the next announcement creates a new one
             self._entries.pop(words, None)
-        return self._failed(outcome)
+        return outcome
 
     async def _write(self, method: str, path: str, body: object, timeout_seconds: float) -> Outcome:
         kind = "application/json" if method == "POST" else MERGE_PATCH
@@ -175,18 +165,6 @@ class Recorder:
             return False
         self._tokens -= 1.0
         return True
-
-    def _merged(self) -> Outcome:
-        self.stats.merged += 1
-        return Outcome("done", detail="counted; the next write of its series reports it")
-
-    def _dropped(self) -> Outcome:
-        self.stats.dropped += 1
-        return Outcome("refused", detail=f"more than {self._config.per_second:g} Events a second: dropped")
-
-    def _failed(self, outcome: Outcome) -> Outcome:
-        self.stats.failed += 1
-        return Outcome("refused", outcome.code, outcome.detail)
 
 
 def _event_name(pod: str, now: datetime, number: int) -> str:

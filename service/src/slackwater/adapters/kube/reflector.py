@@ -21,21 +21,18 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from slackwater.adapters.api_calls import ApiPort, Call
-from slackwater.adapters.api_objects import ListWire, ObjectDecoder
+from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.api_objects import ListWire
 from slackwater.adapters.kube.errors import (
-    UNREADABLE,
-    AnswerTooLarge,
     HistoryWentBack,
     KubeError,
     MalformedAnswer,
     NoAnswer,
     StatusError,
     Unreachable,
-    refused,
 )
 from slackwater.adapters.kube.resource_type import ResourceType
-from slackwater.adapters.kube.slices import PageSize, read, slices
+from slackwater.adapters.kube.slices import PageSize, read, read_page, slices
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.ports.protocols import Batch
@@ -77,7 +74,6 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
-_PAGE: Final = ObjectDecoder(ListWire)
 
 #: The causes after which the resource version cannot be used any more, so the type is listed again.
 _LIST_AGAIN: Final[frozenset[Cause]] = frozenset({"expired", "absent", "garbled", "went_back"})
@@ -205,33 +201,11 @@ class Reflector(Generic[K]):
         yield Batch((), listed=True)
 
     async def _page(self, token: str) -> ListWire:
-        path = self._resource.path
-        try:
-            answer = await self._client.send(self._call_for_page(token))
-        except AnswerTooLarge:
-            self._page_size.was_too_large()
-            return await self._page(token)
-        self._page_size.had(len(answer.body))
-        if answer.status != HTTPStatus.OK:
-            raise refused(f"list {path}", answer)
-        try:
-            page = _PAGE.decode(answer.body)
-        except UNREADABLE as error:
-            raise MalformedAnswer(f"list {path}: {len(answer.body)} bytes that are no list: {error}") from error
+        path, seconds = self._resource.path, self._config.page_seconds
+        page = await read_page(self._client, path, token, self._page_size, timeout_seconds=seconds, selector=self._selector)
         if not page.metadata.resource_version:
             raise MalformedAnswer(f"list {path}: it has no resourceVersion to watch from")
         return page
-
-    def _call_for_page(self, token: str) -> Call:
-        params = {"limit": str(self._page_size), **self._selector, **({"continue": token} if token else {})}
-        return Call(
-            "GET",
-            self._resource.path,
-            params=params,
-            timeout_seconds=self._config.page_seconds,
-            pool="event_sources",
-            most_bytes=self._page_size.most_bytes,
-        )
 
     async def _watch(self) -> AsyncGenerator[Batch, None]:
         """Runs one watch to its end. Afterwards `version` is the version of the last line that was read without an error."""

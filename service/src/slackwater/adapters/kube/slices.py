@@ -1,15 +1,20 @@
-"""Splits objects of the API server, as bytes, into slices of bounded work for the event loop, and decodes large objects in a
-thread.
+"""Reads lists page by page, splits their objects, as bytes, into slices of bounded work for the event loop, and decodes large
+objects in a thread.
 
     for some in slices(items):
         events = await read(partial(reader.read_items, some), some)
 """
 
 from collections.abc import Callable, Iterator, Sequence, Sized
+from http import HTTPStatus
 from typing import Final, TypeVar
 
+from slackwater.adapters.api_calls import NO_PARAMS, ApiCalls, Call, Params
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder
+from slackwater.adapters.kube.errors import UNREADABLE, AnswerTooLarge, MalformedAnswer, refused
 from slackwater.ports.threads import in_thread
 
+_PAGE: Final = ObjectDecoder(ListWire)
 T = TypeVar("T")
 Item = TypeVar("Item", bound=Sized)
 
@@ -61,6 +66,26 @@ class PageSize:
         """A page had so many bytes."""
         if n_bytes < _PAGE_BYTES // 4:
             self._size = min(self._most, 2 * self._size)
+
+
+async def read_page(
+    client: ApiCalls, path: str, token: str, size: PageSize, *, timeout_seconds: float, selector: Params = NO_PARAMS
+) -> ListWire:
+    """One page of a list: the first if `token` is "", else the one after the page that named this token. Raises `KubeError`."""
+    params = {"limit": str(size), **selector, **({"continue": token} if token else {})}
+    call = Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources", most_bytes=size.most_bytes)
+    try:
+        answer = await client.send(call)
+    except AnswerTooLarge:
+        size.was_too_large()
+        return await read_page(client, path, token, size, timeout_seconds=timeout_seconds, selector=selector)
+    size.had(len(answer.body))
+    if answer.status != HTTPStatus.OK:
+        raise refused(f"list {path}", answer)
+    try:
+        return _PAGE.decode(answer.body)
+    except UNREADABLE as error:
+        raise MalformedAnswer(f"list {path}: {len(answer.body)} bytes that are no list: {error}") from error
 
 
 async def read(work: Callable[[], T], items: Sequence[Sized]) -> T:
