@@ -239,10 +239,10 @@ class Evict(Struct, frozen=True, kw_only=True):
     force: bool = False
 
 
-#: The effects that place a pending pod.
-PlacingEffect = Bind | Activate | OpenGate | Nominate | ReadPod | WritePreempting
+#: The effects on a single pod that is placed, or makes room for one.
+PodEffect = Bind | Activate | OpenGate | Nominate | ReadPod | WritePreempting | DeleteVictim
 VerticalEffect = WritePermit | Resize | CreateMigration | DeleteMigration
 DrainEffect = MarkNode | UnmarkNode | Evict
 #: Effects that are calls of the API server.
-ApiEffect = PlacingEffect | DeleteVictim | Announce | VerticalEffect | DrainEffect
+ApiEffect = PodEffect | Announce | VerticalEffect | DrainEffect
 Effect = ApiEffect | DrainReport

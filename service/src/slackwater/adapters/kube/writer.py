@@ -6,11 +6,11 @@ of effect has its writer.
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import anyio
 
@@ -25,14 +25,13 @@ from slackwater.adapters.kube.slices import read
 from slackwater.adapters.kube.vertical_writer import Send, VerticalWriter
 from slackwater.model.effects import (
     Activate,
-    Announce,
     ApiEffect,
     Bind,
     DeleteVictim,
     DrainEffect,
     Nominate,
     OpenGate,
-    PlacingEffect,
+    PodEffect,
     ReadPod,
     VerticalEffect,
     WritePreempting,
@@ -46,51 +45,9 @@ from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
 #: The statuses of a write whose UID does not match the pod's, or that conflicts with other writes.
 _UNCERTAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 
-#: Reads a pod; the outcome's event has the result.
-Read = Callable[[PodUid, PodKey, float], Awaitable[Outcome]]
-
-
-class PreemptionWriter:
-    """Writes the steps of a preemption. `now` returns the time as RFC 3339."""
-
-    def __init__(self, send: Send, read: Read, *, now: Callable[[], str]) -> None:
-        self._send = send
-        self._read = read
-        self._now = now
-
-    async def delete_victim(self, effect: DeleteVictim, deadline: float) -> Outcome:
-        """Marks a victim with the condition DisruptionTarget, then deletes it. Raises `KubeError`."""
-        path = object_path(PODS_PATH, effect.key)
-        condition = {
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{VICTIM_MESSAGE}{effect.preemptor}",
-            "lastTransitionTime": self._now(),
-        }
-        patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [condition]}}
-        answer = await self._send("PATCH", f"{path}/status", patch, deadline, content_type=STRATEGIC_PATCH)
-        outcome = await self._deletion_outcome(effect, answer, deadline)
-        if outcome.verdict != "done" or outcome.event is not None:
-            return outcome
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
-        answer = await self._send("DELETE", path, body, deadline)
-        return await self._deletion_outcome(effect, answer, deadline)
-
-    async def _deletion_outcome(self, effect: DeleteVictim, answer: Response, deadline: float) -> Outcome:
-        outcome = outcome_of(answer)
-        if answer.status == HTTPStatus.NOT_FOUND:
-            return Outcome("done", answer.status, event=PodGone(effect.uid, effect.key, read=True))
-        if answer.status not in _UNCERTAIN:
-            return outcome
-        found = await self._read(effect.uid, effect.key, deadline)
-        if isinstance(found.event, PodGone):
-            return Outcome("done", answer.status, event=found.event)
-        return replace(outcome, verdict="again") if answer.status == HTTPStatus.CONFLICT else outcome
-
 
 class PodWriter:
-    """Carries out the effects of `model.effects.PlacingEffect` on single pods.
+    """Carries out the effects of `model.effects.PodEffect` on single pods.
 
     `stamp` returns the time as RFC 3339, a different text at each call, so that each activation changes the pod.
     """
@@ -100,26 +57,17 @@ class PodWriter:
         self._decoder = decoder
         self._stamp = stamp
 
-    async def perform(self, effect: PlacingEffect, deadline: float) -> Outcome:
+    async def perform(self, effect: PodEffect, deadline: float) -> Outcome:
         """Carries out one effect, in one attempt. Raises `KubeError`."""
         match effect:
             case Bind():
                 return await self._bind(effect, deadline)
-            case OpenGate():
-                meta = {"uid": effect.uid, "annotations": {TOUCHED: f"{effect.why} {self._stamp()}"}}
-                opened = {"metadata": meta, "spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}}
-                return await self._patch(effect, "", opened, deadline, content_type=STRATEGIC_PATCH)
             case ReadPod():
                 return await self.read(effect.uid, effect.key, deadline)
-            case Activate():
-                touched = {TOUCHED: f"{effect.why} {self._stamp()}"}
-                return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": touched}}, deadline)
-            case Nominate():
-                patch = {"metadata": {"uid": effect.uid}, "status": {"nominatedNodeName": effect.node}}
-                return await self._patch(effect, "/status", patch, deadline)
-            case WritePreempting():
-                noted = {PREEMPTING: effect.text}
-                return await self._patch(effect, "", {"metadata": {"uid": effect.uid, "annotations": noted}}, deadline)
+            case DeleteVictim():
+                return await self._delete_victim(effect, deadline)
+            case _:
+                return await self._patch(effect, deadline)
 
     async def _bind(self, effect: Bind, deadline: float) -> Outcome:
         body = {
@@ -153,16 +101,49 @@ class PodWriter:
             case _:
                 return Outcome("again", found.code, found.detail, found.after_seconds)
 
-    async def _patch(
-        self,
-        effect: Activate | OpenGate | Nominate | WritePreempting,
-        part: str,
-        patch: object,
-        deadline: float,
-        *,
-        content_type: str = MERGE_PATCH,
-    ) -> Outcome:
-        answer = await self._send("PATCH", _path(effect.key) + part, patch, deadline, content_type=content_type)
+    async def _delete_victim(self, effect: DeleteVictim, deadline: float) -> Outcome:
+        """Marks a victim with the condition DisruptionTarget, then deletes it."""
+        path = object_path(PODS_PATH, effect.key)
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{VICTIM_MESSAGE}{effect.preemptor}",
+            "lastTransitionTime": self._stamp(),
+        }
+        patch = {"metadata": {"uid": effect.uid}, "status": {"conditions": [condition]}}
+        answer = await self._send("PATCH", f"{path}/status", patch, deadline, content_type=STRATEGIC_PATCH)
+        outcome = await self._deletion_outcome(effect, answer, deadline)
+        if outcome.verdict != "done" or outcome.event is not None:
+            return outcome
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": effect.uid}}
+        answer = await self._send("DELETE", path, body, deadline)
+        return await self._deletion_outcome(effect, answer, deadline)
+
+    async def _deletion_outcome(self, effect: DeleteVictim, answer: Response, deadline: float) -> Outcome:
+        outcome = outcome_of(answer)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return Outcome("done", answer.status, event=PodGone(effect.uid, effect.key, read=True))
+        if answer.status not in _UNCERTAIN:
+            return outcome
+        found = await self.read(effect.uid, effect.key, deadline)
+        if isinstance(found.event, PodGone):
+            return Outcome("done", answer.status, event=found.event)
+        return replace(outcome, verdict="again") if answer.status == HTTPStatus.CONFLICT else outcome
+
+    async def _patch(self, effect: Activate | OpenGate | Nominate | WritePreempting, deadline: float) -> Outcome:
+        meta: dict[str, Any] = {"uid": effect.uid}
+        part, patch, kind = "", {"metadata": meta}, MERGE_PATCH
+        match effect:
+            case Nominate():
+                part, patch["status"] = "/status", {"nominatedNodeName": effect.node}
+            case WritePreempting():
+                meta["annotations"] = {PREEMPTING: effect.text}
+            case Activate() | OpenGate():
+                meta["annotations"] = {TOUCHED: f"{effect.why} {self._stamp()}"}
+        if isinstance(effect, OpenGate):
+            kind, patch["spec"] = STRATEGIC_PATCH, {"schedulingGates": [{"$patch": "delete", "name": GATE}]}
+        answer = await self._send("PATCH", _path(effect.key) + part, patch, deadline, content_type=kind)
         outcome = outcome_of(answer)
         if answer.status == HTTPStatus.NOT_FOUND:
             return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))
@@ -209,7 +190,6 @@ class ApiWriter:
         self._recorder = recorder
         self._pods = PodWriter(self._send, decoder, stamp=stamp)
         self._vertical = VerticalWriter(self._send)
-        self._preemption = PreemptionWriter(self._send, self._pods.read, now=stamp)
         self._drains = DrainWriter(self._send, self._pods.read)
 
     async def perform(self, effect: ApiEffect, *, timeout_seconds: float | None) -> Outcome:
@@ -226,17 +206,13 @@ class ApiWriter:
             return Outcome("again", detail=str(error))
 
     async def _carry_out(self, effect: ApiEffect, deadline: float) -> Outcome:
-        if isinstance(effect, PlacingEffect):
+        if isinstance(effect, PodEffect):
             return await self._pods.perform(effect, deadline)
         if isinstance(effect, VerticalEffect):
             return await self._vertical.perform(effect, deadline)
         if isinstance(effect, DrainEffect):
             return await self._drains.perform(effect, deadline)
-        match effect:
-            case DeleteVictim():
-                return await self._preemption.delete_victim(effect, deadline)
-            case Announce():
-                return await self._recorder.announce(effect, timeout_seconds=deadline - anyio.current_time())
+        return await self._recorder.announce(effect, timeout_seconds=deadline - anyio.current_time())
 
     async def _send(
         self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"
