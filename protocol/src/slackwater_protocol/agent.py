@@ -228,6 +228,15 @@ class _Message(BaseModel):
         names = {name.casefold(): name for name in map(_wire_name, cls.model_fields)}
         return {names.get(str(key).casefold(), key): value for key, value in body.items() if value is not None}
 
+    @classmethod
+    def from_body(cls, body: bytes) -> Self:
+        """Reads a message as agents do. Raises `NotJson` or pydantic's `ValidationError`, both `ValueError`."""
+        value = first_value(body)
+        return cls.model_validate({} if value is None else value, by_name=False, by_alias=True)
+
+    def to_body(self) -> bytes:
+        return self.model_dump_json().encode()
+
 
 class Resources(_Message):
     """An amount of CPU and of memory."""
@@ -295,11 +304,7 @@ class AgentRequest(_Message):
     @classmethod
     def from_body(cls, body: bytes) -> Self:
         """Reads a request as the listener does. Raises `NotJson` or pydantic's `ValidationError`."""
-        value = first_value(body[:MAX_BODY_BYTES])
-        return cls.model_validate({} if value is None else value, by_name=False, by_alias=True)
-
-    def to_body(self) -> bytes:
-        return self.model_dump_json().encode()
+        return super().from_body(body[:MAX_BODY_BYTES])
 
     def problem(self) -> str | None:
         """The text with which every scheduler would refuse this request, whatever the scheduler's state; None if the request is
@@ -324,12 +329,3 @@ class PluginResponse(_Message):
     """The most that the VM may use, from now on; memory as in the request, so slots in v3.0."""
     migrate: Migrate | None = Field(default=None, exclude_if=_is_none)
     """Present if the VM is going to be migrated; then its resources must not change."""
-
-    @classmethod
-    def from_body(cls, body: bytes) -> Self:
-        """Reads an answer as agents do. Raises `NotJson` or pydantic's `ValidationError`, both `ValueError`."""
-        value = first_value(body)
-        return cls.model_validate({} if value is None else value, by_name=False, by_alias=True)
-
-    def to_body(self) -> bytes:
-        return self.model_dump_json().encode()

@@ -95,9 +95,3 @@ class ListWire(Wire):
 
     metadata: ListMetaWire = field(default_factory=ListMetaWire)
     items: list[Raw] | None = None
-
-
-class TaintWire(Wire):
-    key: str = ""
-    value: str = ""
-    effect: str = ""

@@ -55,9 +55,9 @@ Labels = tuple[tuple[str, str], ...]
 class Taint(Struct, frozen=True):
     """A taint of a node."""
 
-    key: str
-    value: str
-    effect: str
+    key: str = ""
+    value: str = ""
+    effect: str = ""
 
 
 class Image(Struct, frozen=True):

@@ -183,11 +183,8 @@ def auxiliary(
     if spreading:
         reads += (("services", "/api/v1/services", decode_service),)
     return (
-        *(auxiliary_object(kind, path, read, on_broken) for kind, path, read in reads),
-        *(
-            replace(auxiliary_object(kind, path, read, on_broken), may_be_absent=True)
-            for kind, path, read in _of_devices(kubernetes)
-        ),
+        *(auxiliary_object(*each, on_broken) for each in reads),
+        *(auxiliary_object(*each, on_broken, may_be_absent=True) for each in _of_devices(kubernetes)),
     )
 
 
@@ -209,7 +206,9 @@ def _of_devices(kubernetes: KubernetesVersion) -> tuple[tuple[AuxiliaryKind, str
     return of_devices
 
 
-def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnBroken) -> ResourceType[AuxiliaryKey]:
+def auxiliary_object(
+    kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnBroken, *, may_be_absent: bool = False
+) -> ResourceType[AuxiliaryKey]:
     """One auxiliary resource type. `read` raises ValueError for an object that it cannot read."""
 
     def decode(raw: bytes | msgspec.Raw) -> Found[AuxiliaryKey]:
@@ -224,6 +223,7 @@ def auxiliary_object(kind: AuxiliaryKind, path: str, read: _Read, on_broken: OnB
         key_of=AuxiliaryKey,
         gone=lambda key, _: AuxiliaryGone(kind, key),
         on_broken=on_broken,
+        may_be_absent=may_be_absent,
     )
 
 

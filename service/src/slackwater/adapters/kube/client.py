@@ -31,7 +31,6 @@ from slackwater.adapters.kube.errors import (
     MalformedAnswer,
     NoAnswer,
     NotLeading,
-    StatusError,
     Unreachable,
     refused,
 )
@@ -287,21 +286,13 @@ def outcome_of(answer: Response) -> Outcome:
     if 200 <= answer.status < 300:
         return Outcome("done", answer.status)
     verdict: Verdict = "again" if answer.status in _LATER else "unknown" if answer.status >= 500 else "refused"
-    error = _refusal(answer)
+    error = refused("answer", answer)
     wait_seconds = _RETRY_AFTER_SECONDS if error.after_seconds is None and answer.status == _TOO_MANY else error.after_seconds
-    return Outcome(verdict, answer.status, _words(error), (wait_seconds or 0.0) if verdict == "again" else 0.0)
+    return Outcome(verdict, answer.status, error.words, (wait_seconds or 0.0) if verdict == "again" else 0.0)
 
 
 def words_of(answer: Response) -> str:
-    return _words(_refusal(answer))
-
-
-def _refusal(answer: Response) -> StatusError:
-    return refused("answer", answer)
-
-
-def _words(error: StatusError) -> str:
-    return f"{error.code} {error.reason}: {error.message}"
+    return refused("answer", answer).words
 
 
 _REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"

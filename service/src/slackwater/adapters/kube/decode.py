@@ -97,16 +97,17 @@ class NodeDecoder:
         wire = _NODE.decode(raw)
         meta, status = _named(wire.metadata), wire.status
         share, annotations = self._texts.share, meta.annotations or {}
+        allocatable, scalars = _allocatable(status)
         return Node(
             name=NodeName(share(meta.name)),
             uid=meta.uid,
             resource_version=version_number(meta.resource_version),
-            allocatable=_allocatable(status)[0],
+            allocatable=allocatable,
             labels={share(key): share(value) for key, value in (meta.labels or {}).items()},
             taints=tuple(Taint(share(t.key), share(t.value), share(t.effect)) for t in wire.spec.taints or ()),
             unschedulable=wire.spec.unschedulable,
             ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
-            scalars=_allocatable(status)[1],
+            scalars=scalars,
             images=self._images(status),
             features=tuple(map(share, status.declared_features or ())),
             provider_id=wire.spec.provider_id,

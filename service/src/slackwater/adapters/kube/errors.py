@@ -75,7 +75,9 @@ class StatusError(KubeError):
     """The server answered with a status other than success: `code` (HTTP), `reason` and `message` from its Status object."""
 
     def __init__(self, what: str, *, code: int, reason: str, message: str, after_seconds: float | None) -> None:
-        super().__init__(f"{what}: {code} {reason}: {message}")
+        #: The answer in words, without what was asked.
+        self.words = f"{code} {reason}: {message}"
+        super().__init__(f"{what}: {self.words}")
         self.code = code
         self.reason = reason
         self.message = message

@@ -8,7 +8,6 @@ How placeholders are made of the requests, and what the status should be, is dec
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -94,7 +93,7 @@ def headroom_requests(
         auxiliary_object("deployments", "/apis/apps/v1/deployments", deployment, on_broken),
         auxiliary_object("podtemplates", "/api/v1/podtemplates", template, on_broken),
         auxiliary_object("resourcequotas", "/api/v1/resourcequotas", decode_quota, on_broken),
-        replace(auxiliary_object("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken), may_be_absent=True),
+        auxiliary_object("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken, may_be_absent=True),
     )
 
 

@@ -4,7 +4,8 @@ from typing import Final
 
 from msgspec import Raw, Struct, field
 
-from slackwater.adapters.api_objects import BaseMetaWire, Int32, Int64, ObjectWire, TaintWire, Wire
+from slackwater.adapters.api_objects import BaseMetaWire, Int32, Int64, ObjectWire, Wire
+from slackwater.model.objects import Taint
 from slackwater_protocol import names
 
 #: The API always writes text; files written by people also have numbers.
@@ -353,7 +354,7 @@ class BudgetWire(Wire):
 
 class NodeSpecWire(Wire):
     unschedulable: bool = False
-    taints: list[TaintWire] | None = None
+    taints: list[Taint] | None = None
     provider_id: str = field(name="providerID", default="")
 
 

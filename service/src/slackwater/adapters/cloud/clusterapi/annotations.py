@@ -3,11 +3,10 @@
 The functions are pure. An invalid annotation raises `ValueError`, with the annotation, its value and what is wanted.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from slackwater.adapters.api_objects import TaintWire
 from slackwater.adapters.cloud.clusterapi.objects import NOTHING_SAID, GroupWire, Infrastructure
 from slackwater.model.devices import read_template_devices
 from slackwater.model.ids import NodeName
@@ -134,9 +133,9 @@ def _is_copied(key: str) -> bool:
     return any(domain == copied or domain.endswith(f".{copied}") for copied in _COPIED)
 
 
-def _taints(said: "list[TaintWire] | tuple[TaintWire, ...]", annotations: Mapping[str, str]) -> tuple[Taint, ...]:
+def _taints(said: Iterable[Taint], annotations: Mapping[str, str]) -> tuple[Taint, ...]:
     """Returns the Machine template's taints and the annotation's, which wins for the same key and effect."""
-    found = {(taint.key, taint.effect): Taint(taint.key, taint.value, taint.effect) for taint in said}
+    found = {(taint.key, taint.effect): taint for taint in said}
     key = _CAPACITY + "taints"
     for taint in _read(key, annotations.get(key, ""), _annotated_taints):
         found[taint.key, taint.effect] = taint

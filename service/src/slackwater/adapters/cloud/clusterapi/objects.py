@@ -12,9 +12,10 @@ from urllib.parse import quote
 import msgspec
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ask
-from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, TaintWire, Wire
+from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, Wire
 from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, listed, refusal
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Taint
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
 Kind = Literal["MachineDeployment", "MachineSet", "MachinePool"]
@@ -61,7 +62,7 @@ class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel
 
 
 class MachineTemplateSpecWire(ObjectWire):
-    taints: list[TaintWire] | None = None
+    taints: list[Taint] | None = None
     infrastructure_ref: InfrastructureRefWire = msgspec.field(default_factory=InfrastructureRefWire)
 
 
