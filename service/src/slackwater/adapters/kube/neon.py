@@ -6,7 +6,7 @@ from typing import Final, TypeVar, cast, get_args
 import msgspec
 
 from slackwater.adapters.api_objects import ObjectDecoder, Wire
-from slackwater.adapters.kube.decode import version_number
+from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.structs import MetaWire
 from slackwater.adapters.kube.vertical import MIGRATION_KIND
@@ -21,10 +21,6 @@ T = TypeVar("T", Machine, VirtualMachineMigration)
 API_VERSION: Final = f"{NEON_VM_GROUP}/{NEON_VM_VERSION}"
 MACHINES_PATH: Final = f"/apis/{API_VERSION}/virtualmachines"
 MIGRATIONS_PATH: Final = f"/apis/{API_VERSION}/virtualmachinemigrations"
-
-
-class _MachineWire(Wire):
-    metadata: MetaWire = msgspec.field(default_factory=MetaWire)
 
 
 class _MigrationSpec(Wire):
@@ -43,13 +39,12 @@ class _MigrationWire(Wire):
     status: _MigrationStatus = msgspec.field(default_factory=_MigrationStatus)
 
 
-_MACHINE: Final = ObjectDecoder(_MachineWire)
 _MIGRATION: Final = ObjectDecoder(_MigrationWire)
 
 
 def decode_machine(raw: bytes | msgspec.Raw) -> Machine:
     """Decodes the JSON of a VirtualMachine. Raises ValueError."""
-    meta = _MACHINE.decode(raw).metadata
+    meta = read_meta(raw)
     permit = meta.annotations.permit if meta.annotations is not None else None
     return Machine(
         key=PodKey(meta.namespace, meta.name),
