@@ -275,7 +275,7 @@ def similar_groups(
     None without one. `balance` False: each group is a bundle of its own.
 
     The tolerances are Cluster Autoscaler's. There are three deliberate differences from it. Groups of different priority
-    (expander `priority`) are never similar, since their owner prefers one. Groups need not take the same pods: each pod goes to
+    (expander "priority") are never similar, since their owner prefers one. Groups need not take the same pods: each pod goes to
     a group of the bundle that takes it, so one pod with a volume in one zone does not end the balancing of all others. And for
     the same reason most labels say nothing: only those that change what a machine is or costs make groups unlike. A subnet, a
     kernel or the name of a scaling group differs between zones, and no list of labels to ignore can name them all.

@@ -17,7 +17,7 @@ class ScaleUpPolicy:
 
     `balance_similar_groups`: similar groups grow evenly; they may differ in `balancing_ignored_labels`. `system`: what our own
     accounting sets aside on every node. `taints`: which taints belong to single nodes, not to their group. `priorities` is for
-    the expander `priority`. `seed` is for the random draw, which also decides among equal options.
+    the expander "priority". `seed` is for the random draw, which also decides among equal options.
     """
 
     pending: PendingRules
