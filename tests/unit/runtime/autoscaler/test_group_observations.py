@@ -103,7 +103,8 @@ def test_nodes_are_found_by_name_or_by_their_machines_id() -> None:
     state_machine = a_state_machine(a_node("used", ready=False), a_node("other", provider_id="i-unnamed", created_at=70.0))
     seen = observations([group], state_machine, NodeGroupPolicy(), now=Instant(1000.0), unix_now=UnixTime(100.0))
     assert {id_: observation.name for id_, observation in seen.items()} == {"i-known": "used", "i-unnamed": "other"}
-    assert seen[InstanceId("i-known")].was_started, "a pod stands there"
+    stood_on = seen[InstanceId("i-known")]
+    assert (stood_on.used, stood_on.ready) == (True, False), "a pod stands there"
     assert seen[InstanceId("i-known")].created_at is None
     assert seen[InstanceId("i-unnamed")].created_at == 970.0
 

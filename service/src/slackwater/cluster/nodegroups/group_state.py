@@ -15,8 +15,7 @@ from slackwater.cluster.nodegroups.status import (
     NodeObservation,
     after_failure,
     differs,
-    expected_of,
-    template_marks,
+    marks_of,
     usual_of,
 )
 from slackwater.model.ids import Instant, NodeName
@@ -166,8 +165,11 @@ class GroupMemory:
         }
         started = [observation.marks for id_, observation in observations.items() if observation.started and id_ not in new]
         self._usual = usual_of(started, self._usual)
-        said = template_marks(self.group, policy.taints)
-        expected = expected_of(self._usual, said)
+        said, expected = None, self._usual
+        if self.group.template is not None:  # a new node may have the taints of both
+            said = expected = marks_of(self.group.template, policy.taints)
+            if self._usual is not None:
+                expected = Marks(self._usual.taints | said.taints, self._usual.devices)
         self._expected = expected if len(started) > 1 else said
         late = {
             observation.name: _late_node(there[id_], observation, provision_timeout)
@@ -249,10 +251,10 @@ class GroupMemory:
     def _is_old(self, id_: InstanceId, observation: NodeObservation, policy: NodeGroupPolicy) -> bool:
         """Whether a node had started before. This is assumed for a node that is in use but not ready, and for a node that was
         older than the provision timeout when we first saw its instance."""
-        created_at = self._created_at(id_, observation)
+        created_at, was_started = self._created_at(id_, observation), observation.used and not observation.ready
         if created_at is None or id_ not in self._since:
-            return observation.was_started
-        return observation.was_started or self._since[id_] - created_at > policy.provision_timeout_of(self.group)
+            return was_started
+        return was_started or self._since[id_] - created_at > policy.provision_timeout_of(self.group)
 
     def _created_at(self, id_: InstanceId, observation: NodeObservation) -> Instant | None:
         """The time at which the node was created: the Node's creation timestamp, or None if that is not known.

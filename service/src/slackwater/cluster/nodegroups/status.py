@@ -127,11 +127,6 @@ class NodeObservation:
     node: Node | None = None
     daemons: tuple[Pod, ...] | None = None
 
-    @property
-    def was_started(self) -> bool:
-        """Whether the node is in use but not ready, which means that it had started before."""
-        return self.used and not self.ready
-
 
 @dataclass(frozen=True, slots=True)
 class LostInstance:
@@ -301,19 +296,6 @@ def marks_of(node: Node, rules: TaintRules) -> Marks:
     taints."""
     taints = frozenset(taint_id(taint) for taint in node.taints if repels(taint) and not rules.is_own(taint.key))
     return Marks(taints, frozenset(name for name, amount in node.scalars if amount and _DEVICE_MARK in name))
-
-
-def template_marks(group: NodeGroup, rules: TaintRules) -> Marks | None:
-    """The marks of the group's template, which the provider or the configuration states; None without a template."""
-    return None if group.template is None else marks_of(group.template, rules)
-
-
-def expected_of(usual: Marks | None, said: Marks | None) -> Marks | None:
-    """What is expected of a new node: the taints that it may have, and the devices that it must have. None if nothing is
-    known."""
-    if usual is None or said is None:
-        return usual or said
-    return Marks(usual.taints | said.taints, usual.devices)
 
 
 def usual_of(started: Sequence[Marks], before: Marks | None) -> Marks | None:

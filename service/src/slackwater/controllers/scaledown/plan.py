@@ -31,7 +31,6 @@ from slackwater.controllers.scaledown.state import (
     ScaleDownPlan,
     ScaleDownState,
     missing,
-    remembered,
 )
 from slackwater.controllers.scaledown.utilization import utilizations, without_daemons
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
@@ -134,7 +133,8 @@ class _ScaleDownPlanning:
         self.evacuations = Evacuations(
             self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
         )
-        recent = remembered(state.recent_evictions, self.facts.now, self.policy.eviction_memory_seconds)
+        now, seconds = self.facts.now, self.policy.eviction_memory_seconds
+        recent = tuple(eviction for eviction in state.recent_evictions if now - eviction.at < seconds)
         candidates = self._in_order(list(self._eligible(rows)))
         tried: Rows = np.array([candidate.row for candidate in candidates], np.intp)
         staying: Rows = np.setdiff1d(np.array(rows, np.intp), np.array([*tried, *leaving], np.intp))

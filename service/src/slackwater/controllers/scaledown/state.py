@@ -180,11 +180,6 @@ def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> l
 _RESOLUTION_SECONDS = 1.0
 
 
-def remembered(evictions: Sequence[Eviction], now: UnixTime, seconds: float) -> tuple[Eviction, ...]:
-    """The evictions of less than `seconds` ago."""
-    return tuple(eviction for eviction in evictions if now - eviction.at < seconds)
-
-
 def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> list[Pod]:
     """The evicted pods that still need room, in the order of their eviction.
 

@@ -79,8 +79,9 @@ def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Headro
         eviction_facts = pod.eviction_facts
         if eviction_facts.slack and not pod.ended and not pod.deleting:
             carrying.append(pod)
-        if owners and eviction_facts.owner is not None and (key := (pod.key.namespace, eviction_facts.owner)) in owners:
-            _note(newest, key, pod)
+        owner = eviction_facts.owner if owners else None
+        if owner is not None and (key := (pod.key.namespace, owner)) in owners and not pod.ended:
+            newest[key] = max(newest.get(key, pod), pod, key=lambda pod: (pod.created_at, pod.key))
     buffers = resolved(headroom_requests, newest)
     found, problems = marked(headroom_requests.marked, carrying, newest)
     pod_headroom = [each.pod_headroom for each in buffers if each.pod_headroom is not None]
@@ -92,12 +93,6 @@ def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> Headro
         problems=tuple(problems),
         cuts=tuple(limited.cuts),
     )
-
-
-def _note(newest: dict[tuple[str, Owner], Pod], key: tuple[str, Owner], pod: Pod) -> None:
-    known = newest.get(key)
-    if not pod.ended and (known is None or (pod.created_at, pod.key) > (known.created_at, known.key)):
-        newest[key] = pod
 
 
 READY: Final = "ReadyForProvisioning"

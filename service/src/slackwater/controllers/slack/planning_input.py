@@ -96,8 +96,11 @@ def slack_input_of(
     it to other pods. A taint that all of the rule's nodes have does not count as such.
     """
     ours = [slack_node for slack_node in slack_nodes if _is_of(rule, slack_node.node)]
-    nodes = [(row, node) for row in rows if _counts(snapshot, rule, row) and _is_of(rule, node := snapshot.facts.nodes[row])]
-    common = _common_taints([node for _, node in nodes] or [slack_node.node for slack_node in ours])
+    facts = snapshot.facts
+    there = ((row, facts.nodes[row]) for row in rows if facts.live[row])
+    nodes = [(row, node) for row, node in there if works(node) and _is_of(rule, node)]
+    lasting = [_lasting(node) for _, node in nodes] or [_lasting(slack_node.node) for slack_node in ours]
+    common = frozenset.intersection(*lasting) if lasting else frozenset[Taint]()
     inside = [(row, node) for row, node in nodes if _lasting(node) <= common]
     rooms = dict.fromkeys(slack_node.room for slack_node in ours if _lasting(slack_node.node) <= common)
     examples = {node.allocatable: row for row, node in reversed(inside)}
@@ -118,11 +121,6 @@ def slack_input_of(
     )
 
 
-def _counts(snapshot: ClusterSnapshot, rule: SlackRule, row: Row) -> bool:
-    node = snapshot.facts.nodes[row]
-    return bool(snapshot.facts.live[row]) and works(node) and _is_of(rule, node)
-
-
 def works(node: Node) -> bool:
     """Is the node ready, and not being removed?"""
     return node.ready and all(taint.key != TO_BE_DELETED_TAINT for taint in node.taints)
@@ -139,10 +137,6 @@ def _lasting(node: Node) -> frozenset[Taint]:
     return frozenset(
         taint for taint in node.taints if repels(taint) and taint.key not in own and not taint.key.startswith(_PASSING)
     )
-
-
-def _common_taints(nodes: Sequence[Node]) -> frozenset[Taint]:
-    return frozenset.intersection(*map(_lasting, nodes)) if nodes else frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,12 +81,15 @@ def cut(rule: SlackRule, slack_input: SlackInput) -> RuleSizes:
     taken = [sum(each[resource] for each in largest) for resource in range(2)]
     left = tuple(max(want - have, Fraction(0)) for want, have in zip(asked, taken, strict=True))
     bounds = _bounds(rule, slack_input, rooms, pods)
-    pieces = _pieces((left[0], left[1]), bounds)
+    needed = pieces = _pieces((left[0], left[1]), bounds)
+    if needed.count > MOST_PIECES:
+        total = amounts_of([each * MOST_PIECES for each in needed.size])
+        pieces = Pieces(size=needed.size, count=MOST_PIECES, total=total)
     return RuleSizes(
         asked=_whole(asked),
         largest=largest,
-        pieces=_at_most(pieces, MOST_PIECES),
-        short=pieces.count > MOST_PIECES,
+        pieces=pieces,
+        short=needed.count > MOST_PIECES,
         bounds=_distinct(bounds),
         former_bounds=_distinct(_bounds(rule, slack_input, rooms, pods, tolerated=Fraction(5, 4))),
     )
@@ -146,13 +149,6 @@ def _pieces(left: _Pair, bounds: Sequence[_Pair]) -> Pieces:
     if not count:
         return Pieces()
     return Pieces(size=amounts_of([each // count for each in total]), count=count, total=total)
-
-
-def _at_most(pieces: Pieces, most: int) -> Pieces:
-    if pieces.count <= most:
-        return pieces
-    total = amounts_of([each * most for each in pieces.size])
-    return Pieces(size=pieces.size, count=most, total=total)
 
 
 def _count(left: _Pair, bound: _Pair) -> int | None:

@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Final
 
 from slackwater.ports.protocols import WhatIfRefused
@@ -96,7 +97,7 @@ class Children:
                 os.close(ours)
             self._output.close_in_child()
             _end_in_time(seconds, life_of_parent)
-            return lambda question, replica: _answer_and_end(question, replica, to_parent)
+            return partial(_answer_and_end, to_parent)
         for theirs in (to_parent, life_of_parent):
             os.close(theirs)
         child = self._now = _Child(pid, life)
@@ -143,7 +144,7 @@ def _end_with_parent(life_of_parent: int) -> None:
     os._exit(1)
 
 
-def _answer_and_end(question: PlannerQuestion, replica: SnapshotReplica, to_parent: int) -> None:
+def _answer_and_end(to_parent: int, question: PlannerQuestion, replica: SnapshotReplica) -> None:
     kind, content = answer_of(question, replica)
     with open(to_parent, "wb") as pipe:
         pipe.write(bytes([kind]))

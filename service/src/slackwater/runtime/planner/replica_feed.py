@@ -91,7 +91,8 @@ class ReplicaFeed:
         with watch:
             source = self._source
             around = source.changes() if source is not None and source.ready else AuxiliaryObjects()
-            self.auxiliary = _with(self.auxiliary, around)
+            news = {name: value for name in AuxiliaryObjects.__slots__ if (value := getattr(around, name)) is not None}
+            self.auxiliary = replace(self.auxiliary, **news)
             changes = collector.rest((nodes, pods), around)
             self._note(changes.pods[len(pods) :], for_plan=for_plan)
         return changes
@@ -107,9 +108,3 @@ class ReplicaFeed:
                 self._planned.setdefault(uid, before)
             if pod is not None:
                 self._pods[uid] = pod
-
-
-def _with(known: AuxiliaryObjects, news: AuxiliaryObjects) -> AuxiliaryObjects:
-    """Copies `known`, with those fields of `news` that are not None."""
-    changed = {name: value for name in AuxiliaryObjects.__slots__ if (value := getattr(news, name)) is not None}
-    return replace(known, **changed)

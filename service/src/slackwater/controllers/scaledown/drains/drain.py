@@ -28,11 +28,12 @@ _MOST_ATTEMPTS: Final = 3
 
 
 class Drain:
-    """The removal of one node, from its taint to its deletion or its rollback. `marked_at`: when the taint was written; None
-    before. `end`: the report of the end; None before."""
+    """The removal of one node, from its taint to its deletion or its rollback. `batch`: the number of the batch with which
+    it began. `marked_at`: when the taint was written; None before. `end`: the report of the end; None before."""
 
-    def __init__(self, order: DrainOrder, pods: LeavingPods, began: Instant) -> None:
+    def __init__(self, order: DrainOrder, pods: LeavingPods, began: Instant, batch: int) -> None:
         self.order = order
+        self.batch = batch
         self.phase: Phase = "marking"
         self.marked_at: Instant | None = None
         self.unremovable_reason: UnremovableReason | None = None

@@ -52,7 +52,6 @@ class Drains:
         self._destinations = cluster_state.holds.destinations
         self._migrations = migrations
         self._drains: dict[NodeName, Drain] = {}
-        self._batch_of: dict[NodeName, int] = {}
         self._batches = 0
         self._next_step: Instant | None = None
 
@@ -89,8 +88,7 @@ class Drains:
 
     def _add(self, order: DrainOrder, began: Instant) -> Drain:
         pods = LeavingPods(order.node, self.limits, self._state, self._migrations)
-        drain = self._drains[order.node] = Drain(order, pods, began)
-        self._batch_of[order.node] = self._batches
+        drain = self._drains[order.node] = Drain(order, pods, began, self._batches)
         return drain
 
     def cancel(
@@ -146,18 +144,18 @@ class Drains:
             return []
         self._next_step = Instant(now + _STEP_SECONDS)
         disruptions = Disruptions(self._state.budgets)
-        marked = {batch: self._marked_at(batch) for batch in set(self._batch_of.values())}
+        marked = {batch: self._marked_at(batch) for batch in {drain.batch for drain in self._drains.values()}}
         effects: list[Effect] = []
-        for node, drain in list(self._drains.items()):
+        for drain in list(self._drains.values()):
             before = drain.phase
-            effects += drain.step(self._view(drain, now), disruptions, now, batch_marked_at=marked[self._batch_of[node]])
+            effects += drain.step(self._view(drain, now), disruptions, now, batch_marked_at=marked[drain.batch])
             if drain.phase == "unmarking" and before != "unmarking":
                 self._stays(drain)
         return effects + self._ended()
 
     def _marked_at(self, batch: int) -> Instant | None:
         """When the last node of the batch was tainted; None while one is not tainted."""
-        of_batch = [self._drains[node] for node, own in self._batch_of.items() if own == batch]
+        of_batch = [drain for drain in self._drains.values() if drain.batch == batch]
         if any(drain.phase == "marking" for drain in of_batch):
             return None
         return Instant(max((drain.marked_at for drain in of_batch if drain.marked_at is not None), default=0.0))
@@ -165,12 +163,10 @@ class Drains:
     def _batch_failed(self, failed: Drain, now: Instant) -> list[Effect]:
         """Gives up the other removals of the batch after a taint failed. No pod was evicted yet, because that waits for all
         taints of the batch."""
-        batch = self._batch_of[failed.order.node]
-        others = [drain for node, drain in self._drains.items() if self._batch_of[node] == batch and drain is not failed]
         detail = f"with {failed.order.node}: {failed.detail}"
         effects: list[Effect] = []
-        for drain in others:
-            if drain.phase in {"marking", "marked"}:
+        for drain in self._drains.values():
+            if drain.batch == failed.batch and drain is not failed and drain.phase in {"marking", "marked"}:
                 effects += self._give_up(drain, UnremovableReason.TAINT_FAILED, detail, now)
         return effects
 
@@ -188,7 +184,7 @@ class Drains:
         ended = [(node, drain.end) for node, drain in self._drains.items() if drain.end is not None]
         for node, _ in ended:
             self._destinations.end(node)
-            del self._drains[node], self._batch_of[node]
+            del self._drains[node]
         return [end for _, end in ended]
 
 
