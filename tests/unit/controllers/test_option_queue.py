@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.expanders import CPU_AND_MEMORY, Priorities, chain_of
-from slackwater.controllers.scaleup.groups import Budget, NodeQuota
+from slackwater.controllers.scaleup.groups import Budget, NodeQuota, counted
 from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.model.objects import Pod
 from slackwater.snapshot.equivalence_groups import KindId
@@ -60,7 +60,8 @@ class Bidding:
             assert self.left.issuperset(pods)
             taken.append((option.bundle[0], pods))
             self.left.difference_update(pods)
-            self.budget.take_all(option.groups)
+            for group, count in counted(option.groups):
+                self.budget.take(group, count)
             assert all(self.budget.left(limit) >= 0 for limit, _ in self.budget.needs(option.groups))
             self.queue.took(option, shown=self.moving)
         return taken

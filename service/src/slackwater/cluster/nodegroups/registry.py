@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 from slackwater.cluster.nodegroups.group_state import GroupMemory
 from slackwater.cluster.nodegroups.status import (
@@ -123,7 +124,12 @@ class NodeGroupRegistry:
                 queued.append(replace(info, nodes=info.nodes - nodes, waits_for=limit))
         self.queued = tuple(queued)
         repeated = (scale_up for scale_up in again if self._group_status[scale_up.group].known)
-        return (*repeated, *rooms.scale_ups(self._group_status))
+        granted = ((self._group_status[name].group, nodes) for name, nodes in rooms.granted.items())
+        new = [
+            Grow(group=group.name, provider=group.provider, seen=group.target, to=group.target + nodes)
+            for group, nodes in granted
+        ]
+        return (*repeated, *new)
 
     # --- how calls ended --------------------------------------------------------------------------------------------------
 
@@ -208,38 +214,24 @@ class _Rooms:
         self._policy = policy
         self._cluster = sum(each.in_time for each in group_status)
         #: The granted nodes of each group, that of the most important ones first.
-        self._granted = Counter[GroupName]()
+        self.granted = Counter[GroupName]()
 
     def take(self, group_status: NodeGroupStatus, info: ScaleUpInfo) -> tuple[int, str | None]:
         """Decides how many of the wanted nodes may be requested, and counts these. Returns their number, and the limit that
         stops the others (None if there are no others)."""
         group = group_status.group
-        name, least = min(self._left(group_status, self._granted[group.name]), key=lambda found: found[1])
+        before, policy = self.granted[group.name], self._policy
+        own = policy.in_group.get(group.name, policy.in_other_groups)
+        limits = (
+            ("nodes in creation in the cluster", policy.in_cluster, self._cluster),
+            ("nodes in creation in the group", own, group_status.in_creation + before),
+        )
+        left = [(name, limit - taken) for name, limit, taken in limits if limit]
+        name, least = min([*left, ("the group's maximum size", group.max_size - group.target - before)], key=itemgetter(1))
         granted = max(0, min(info.nodes, least))
         if group.options.all_or_nothing and granted < info.nodes:
             return 0, f"{name}: the group grows as a whole or not at all"
         if granted:
-            self._granted[group.name] += granted
+            self.granted[group.name] += granted
             self._cluster += granted
         return granted, name if granted < info.nodes else None
-
-    def _left(self, group_status: NodeGroupStatus, granted: int) -> list[tuple[str, int]]:
-        group, policy = group_status.group, self._policy
-        limits = (
-            ("nodes in creation in the cluster", policy.in_cluster, self._cluster),
-            (
-                "nodes in creation in the group",
-                policy.in_group.get(group.name, policy.in_other_groups),
-                group_status.in_creation + granted,
-            ),
-        )
-        left = [(name, limit - taken) for name, limit, taken in limits if limit]
-        return [*left, ("the group's maximum size", group.max_size - group.target - granted)]
-
-    def scale_ups(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> list[Grow]:
-        """The granted scale-ups, one for each group, highest priority first."""
-        granted = ((group_status[name].group, nodes) for name, nodes in self._granted.items())
-        return [
-            Grow(group=group.name, provider=group.provider, seen=group.target, to=group.target + nodes)
-            for group, nodes in granted
-        ]

@@ -58,7 +58,7 @@ class NodeGroupPolicy:
 
 
 #: The same limit as in Cluster Autoscaler's status.
-_LONGEST_MESSAGE = 500
+_LONGEST_MESSAGE, _TRUNCATED = 500, ".. <truncated>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +87,9 @@ def after_failure(
     seconds = policy.initial
     if before is not None and now - before.failed_at <= policy.reset:
         seconds = before.seconds if before.holds(now) else min(2 * before.seconds, policy.max)
-    return NodeGroupBackoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=_short(message))
-
-
-def _short(message: str) -> str:
-    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 14] + " ... <truncated>"[-14:]
+    if len(message) > _LONGEST_MESSAGE:
+        message = message[: _LONGEST_MESSAGE - len(_TRUNCATED)] + _TRUNCATED
+    return NodeGroupBackoff(until=Instant(now + seconds), seconds=seconds, failed_at=now, code=code, message=message)
 
 
 @dataclass(frozen=True, slots=True)

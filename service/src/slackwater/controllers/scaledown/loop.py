@@ -128,7 +128,9 @@ class ScaleDownLoop:
         self._ended_drains.clear()
         for end in self._ended:
             self.state = self.state.ended(end.order.node)
-            if _is_failed_drain(end):
+            # Did it fail for a reason that may make it fail again, and would that disturb pods or be refused?
+            disturbs = not end.order.empty or end.unremovable_reason is UnremovableReason.DELETION_FAILED
+            if end.outcome == "rolled-back" and end.unremovable_reason not in _NO_BACKOFF and disturbs:
                 self.state = self.state.drain_failed(end.order.node, f"{end.unremovable_reason} {end.detail}".rstrip(), now)
             self._note(end)
         if not policy.enabled:
@@ -320,9 +322,3 @@ class ScaleDownLoop:
 
     def _announce(self, name: NodeName, uid: str, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         self._submit([Announce(PodUid(uid), PodKey("", name), kind, reason, note, about="Node")])
-
-
-def _is_failed_drain(end: DrainEnd) -> bool:
-    """Did the removal fail for a reason that may make it fail again, and would that disturb pods or be refused?"""
-    failed = end.outcome == "rolled-back" and end.unremovable_reason not in _NO_BACKOFF
-    return failed and (not end.order.empty or end.unremovable_reason is UnremovableReason.DELETION_FAILED)

@@ -173,11 +173,6 @@ class Budget:
         for limit in self._limits_left:
             limit.left -= limit.takes[group] * count
 
-    def take_all(self, groups: Rows) -> None:
-        """Counts new nodes of these groups, one for each entry."""
-        for group, count in counted(groups):
-            self.take(group, count)
-
     def skip_reason(self, group: int) -> SkipReason | None:
         """Why no further node may be added to the group; None if one may."""
         if self.sizes[group] >= self._most[group]:

@@ -24,7 +24,15 @@ import numpy as np
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.expanders import Merit, chain_of, largest_of, weights_of
-from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, similar_groups, upcoming_name
+from slackwater.controllers.scaleup.groups import (
+    Budget,
+    GrowableGroup,
+    SkipReason,
+    add_nodes,
+    counted,
+    similar_groups,
+    upcoming_name,
+)
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstimates
 from slackwater.controllers.scaleup.outcome import (
@@ -387,7 +395,8 @@ class _ScaleUpPlanning:
     def _take(self, option: Option) -> bool:
         """Adds the option to the plan. True if its pods were placed in the snapshot, because verdicts on other pods depend on
         them."""
-        self._budget.take_all(option.groups)
+        for group, count in counted(option.groups):
+            self._budget.take(group, count)
         self._take_off(option.kinds, option.pods)
         shown = bool(self._template_nodes.inter_pod_constraints.moving) and bool(self._runs)
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)

@@ -187,7 +187,8 @@ def _models(group: NodeGroup, there: Sequence[Node]) -> list[Node]:
     good = [node for node in there if _is_usable_example(node, group)]
     voters = good if good or group.template is not None else there
     common = {taint_id(taint) for taint in common_taints(voters)}
-    kept = ((node, tuple(taint for taint in node.taints if taint_id(taint) in common)) for node in newest_of(voters))
+    newest = nlargest(_NEWEST, voters, key=lambda node: (node.created_at or 0.0, node.name))
+    kept = ((node, tuple(taint for taint in node.taints if taint_id(taint) in common)) for node in newest)
     return [node if taints == node.taints else structs.replace(node, taints=taints) for node, taints in kept]
 
 
@@ -212,11 +213,6 @@ def _by_itself(daemon: Pod) -> Pod:
     asks = daemon.kind.pod_constraints or NO_POD_CONSTRAINTS
     only = PodConstraints(scalars=asks.scalars, host_ports=asks.host_ports, scored=asks.scored)
     return structs.replace(daemon, kind=replace(daemon.kind, pod_constraints=only))
-
-
-def newest_of(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that were created last, the newest first."""
-    return nlargest(_NEWEST, nodes, key=lambda node: (node.created_at or 0.0, node.name))
 
 
 def typical_node(nodes: Sequence[Node], said: Node | None, rules: TaintRules) -> Node:

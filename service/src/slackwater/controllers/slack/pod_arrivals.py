@@ -314,21 +314,12 @@ class ArrivalWatch:
         return len(self._changed) + len(self._waiting)
 
     def after_event(self) -> None:
-        if self._changed or self._waiting:
-            self._take(_SLICE)
-
-    def observed(self) -> tuple[Observed, ...]:
-        """The observed arrivals of each class, in the order of the classes; empty before `begin`."""
-        return self._arrival_log.observed(self._steady()) if self._on else ()
-
-    def saved(self) -> dict[str, Any]:
-        return self._arrival_log.saved(self._steady())
-
-    def _take(self, most: int) -> None:
         if not self._waiting:
+            if not self._changed:
+                return
             self._waiting.extend(self._changed)
             self._changed.clear()
-        part, self._waiting[-most:] = self._waiting[-most:], []
+        part, self._waiting[-_SLICE:] = self._waiting[-_SLICE:], []
         now = self._steady()
         for uid in part:
             pod = self._pods.get(uid)
@@ -336,3 +327,10 @@ class ArrivalWatch:
                 self._arrival_log.gone(uid, now)
             else:
                 self._arrival_log.seen(pod, now)
+
+    def observed(self) -> tuple[Observed, ...]:
+        """The observed arrivals of each class, in the order of the classes; empty before `begin`."""
+        return self._arrival_log.observed(self._steady()) if self._on else ()
+
+    def saved(self) -> dict[str, Any]:
+        return self._arrival_log.saved(self._steady())

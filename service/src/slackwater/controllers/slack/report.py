@@ -125,10 +125,7 @@ def _source(name: str, share: SlackShare, plan: SlackPlan) -> Mapping[str, Any]:
     held = plan.state.held.get(name)
     return {
         "name": name,
-        "placeholders": share.placeholders,
-        "placed": share.placed,
-        "coming": share.coming,
-        "homeless": share.homeless,
+        **{count: getattr(share, count) for count in ("placeholders", "placed", "coming", "homeless")},
         "amount": share.amount._asdict(),
         "tooManySince": None if held is None else held.too_many_since,
     }

@@ -193,9 +193,10 @@ class _Stage:
                 self._upcoming.update(dict.fromkeys(add_nodes(snapshot, group.template, names, system=system), group.name))
         self._there = snapshot.n_rows
         #: A new node of each group.
-        self.slack_nodes = [
-            SlackNode(node=group.template.node, room=_room(group)) for group in groups if group.template is not None
-        ]
+        self.slack_nodes = list[SlackNode]()
+        for own in (group.template for group in groups if group.template is not None):
+            room = own.node.allocatable.minus(sum_of(pod.kind.requests for pod in own.running_pods)).not_below_zero()
+            self.slack_nodes.append(SlackNode(node=own.node, room=room))
         #: The group of each row of a newly planned node, and its number among them.
         self.new: dict[int, tuple[GroupName, int]] = {}
         by_name = {group.name: group for group in groups}
@@ -368,9 +369,3 @@ class _Stage:
         own = replace(policy, expanders=tuple(dict.fromkeys(chain)), max_nodes_per_scale_up=min(limits, default=0))
         asked = Demand(counted=tuple(each.pod for each in homeless))
         return plan_scale_up(self._snapshot, asked, groups, policy=own, clock=clock)
-
-
-def _room(group: GrowableGroup) -> Amounts:
-    assert group.template is not None
-    taken = sum_of(pod.kind.requests for pod in group.template.running_pods)
-    return group.template.node.allocatable.minus(taken).not_below_zero()

@@ -257,15 +257,11 @@ def leads_of(
     for seen in observed:
         kinds = [share.kind for share in seen.mix]
         ours = [group.name for group in groups if any(_takes(group, kind, comparing) for kind in kinds)]
-        known = [_at_share(starts[name], seen.of.share_ppm) for name in ours if starts.get(name)]
+        # Of each group the smallest start time that at least the SLO's share of its last nodes did not exceed.
+        of_groups = (sorted(starts[name]) for name in ours if starts.get(name))
+        known = [times[-(-len(times) * seen.of.share_ppm // PPM) - 1] for times in of_groups]
         found[seen.of.name] = ceil(max(known, default=policy.node_start_seconds) + policy.scan_interval)
     return found
-
-
-def _at_share(seconds: Sequence[float], share_ppm: int) -> float:
-    """The percentile `share_ppm` (in millionths) of the durations: the smallest one that at least this share does not
-    exceed."""
-    return sorted(seconds)[-(-len(seconds) * share_ppm // PPM) - 1]
 
 
 def _takes(group: GrowableGroup, kind: Kind, comparing: bool) -> bool:

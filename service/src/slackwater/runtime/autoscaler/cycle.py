@@ -22,7 +22,7 @@ import structlog
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
 from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpRules
-from slackwater.controllers.scaledown.loop import ScaleDownLoop, ScaleDownRecord
+from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
 from slackwater.controllers.scaleup.plan_events import Announcer, stuck, stuck_note, triggered
@@ -31,7 +31,7 @@ from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
 from slackwater.model.exponential_backoff import ExponentialBackoff
-from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
+from slackwater.model.ids import Generation, Instant, PodKey, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, is_placeholder
 from slackwater.model.start_time_slo import Observed
@@ -206,9 +206,13 @@ class Autoscaler:
         with watch:
             given_up = self._scale_down_loop.give_up(plans.given_up)
         marks.append(self._clocks.clock())
-        scale_down, failed = await self._plan_scale_down(watch)
+        proposal, failed = await self._plan_scale_down(watch)
         marks.append(self._clocks.clock())
-        record.scale_down = self._scale_down(scale_down, given_up, watch)
+        if proposal is not None:
+            with watch:
+                groups = self.group_registry.group_status
+                healthy = is_healthy(groups.values())
+                record.scale_down = self._scale_down_loop.act(proposal, groups, healthy=healthy, given_up=given_up)
         marks.append(self._clocks.clock())
         record.problems[:0] = silent.values()
         record.notes = (*notes, *failed)
@@ -274,15 +278,6 @@ class Autoscaler:
             self.counts.errors["internalError"] += 1
             self._planning.forget()
             return None, (f"removals were not planned: {type(error).__name__}",)
-
-    def _scale_down(
-        self, plan: ScaleDownProposal | None, given_up: tuple[NodeName, ...], watch: Watch
-    ) -> ScaleDownRecord | None:
-        if plan is None:
-            return None
-        with watch:
-            groups = self.group_registry.group_status
-            return self._scale_down_loop.act(plan, groups, healthy=is_healthy(groups.values()), given_up=given_up)
 
     async def _grow(self, plan: Plans, record: LoopRecord, watch: Watch) -> int:
         """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""

@@ -7,10 +7,10 @@ import structlog
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy, NodeObservation, marks_of
-from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
-from slackwater.model.objects import Node, Pod, is_daemon
+from slackwater.model.objects import Node, is_daemon
 from slackwater.ports.clock import Clocks, Watch
 from slackwater.ports.protocols import NodeProvider, ProviderError
 from slackwater.runtime.state_machine import StateMachine
@@ -94,7 +94,8 @@ def _observation(
     lacks = awaited(node, expected, taints)
     started = node.ready and not lacks
     looked_at = young or not started
-    known = _pods_of(node.name, state_machine) if looked_at else []
+    uids = state_machine.state.reservations.on_node(node.name) if looked_at else ()
+    known = [pod for uid in uids if (pod := state_machine.state.pods.known(uid)) is not None]
     pods_there = [pod for pod in known if not is_daemon(pod)]
     return NodeObservation(
         node.name,
@@ -120,8 +121,3 @@ def awaited(node: Node, expected: Collection[str], taints: TaintRules) -> tuple[
     waits_for = [f"the end of taint {taint.key}" for taint in node.taints if taints.is_startup(taint.key)]
     there = {name for name, amount in node.scalars if amount}
     return (*waits_for, *sorted(name for name in expected if name not in there))
-
-
-def _pods_of(name: NodeName, state_machine: StateMachine) -> list[Pod]:
-    pods = (state_machine.state.pods.known(uid) for uid in state_machine.state.reservations.on_node(name))
-    return [pod for pod in pods if pod is not None]

@@ -9,13 +9,12 @@ import structlog
 import yaml
 from pydantic.alias_generators import to_camel
 
-from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.loop_plans import OUTCOMES
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.slack.report import slack_document
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.ids import UnixTime
-from slackwater.ports.protocols import ProviderError
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, node_counts
 
 #: The words of Cluster Autoscaler's status, which dashboards parse.
@@ -33,10 +32,7 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "generation": record.generation,
         "healthy": record.healthy,
         "seconds": {
-            "whole": _seconds(record.spent.whole),
-            "sense": _seconds(record.spent.sense),
-            "plan": _seconds(record.spent.plan),
-            "act": _seconds(record.spent.act),
+            **{part: _seconds(getattr(record.spent, part)) for part in ("whole", "sense", "plan", "act")},
             "servingLoop": _seconds(record.spent.serving),
             "servingLoopLongest": _seconds(record.spent.longest),
         },
@@ -86,33 +82,29 @@ def _scale_down_document(scale_down: ScaleDownRecord) -> dict[str, Any]:
 
 def _group(record: LoopRecord, group_status: NodeGroupStatus) -> dict[str, Any]:
     backoff = group_status.backoff
-    asked = next(((call, problem) for call, problem in record.asked if call.group == group_status.name), None)
+    calls = (
+        {"from": call.seen, "to": call.to, "problem": None if problem is None else str(problem)}
+        for call, problem in record.asked
+        if call.group == group_status.name
+    )
     return {
         "name": group_status.name,
         "provider": group_status.group.provider,
         "minSize": group_status.group.min_size,
         "maxSize": group_status.group.max_size,
         "target": group_status.group.target,
-        "ready": len(group_status.ready),
-        "unready": len(group_status.unready),
-        "starting": len(group_status.starting),
-        "coming": group_status.coming,
-        "stuck": group_status.stuck,
-        "leaving": group_status.leaving,
+        **{state: len(getattr(group_status, state)) for state in ("ready", "unready", "starting")},
+        **{state: getattr(group_status, state) for state in ("coming", "stuck", "leaving")},
         "startSeconds": [_seconds(each) for each in group_status.starts],
         "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in group_status.lost],
         "planned": record.planned.get(group_status.name, 0),
         "limitedPods": record.pending.limited.get(group_status.name, 0),
-        "asked": None if asked is None else _call(*asked),
+        "asked": next(calls, None),
         "closed": group_status.closed(record.instant),
         "backoff": None
         if backoff is None or not backoff.holds(record.instant)
         else {"code": backoff.code, "message": backoff.message, "endsInSeconds": _seconds(backoff.until - record.instant)},
     }
-
-
-def _call(call: Grow, problem: ProviderError | None) -> dict[str, Any]:
-    return {"from": call.seen, "to": call.to, "problem": None if problem is None else str(problem)}
 
 
 class StatusText:

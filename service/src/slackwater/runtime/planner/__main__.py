@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from typing import BinaryIO, Final
 
 from slackwater.runtime.planner.children import Children, Output
+from slackwater.runtime.planner.messages import PLAN, PROGRESS
 from slackwater.runtime.planner.session import Session
 from slackwater.runtime.planner.value_frames import read_frame
 
@@ -40,9 +42,9 @@ def main() -> None:
     threading.Thread(target=_read, args=(sys.stdin.buffer, arrivals), name="reader", daemon=True).start()
     session = Session(
         next_frame=lambda: _arrived(arrivals),
-        plan_done=output.plan,
+        plan_done=partial(output.write, PLAN),
         begin_answer=Children(output).begin,
-        progress=output.progress,
+        progress=partial(output.write, PROGRESS),
     )
     while True:
         session.take(arrivals.get())

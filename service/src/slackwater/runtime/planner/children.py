@@ -17,8 +17,8 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from slackwater.ports.protocols import WhatIfRefused
-from slackwater.runtime.planner.messages import ANSWER, PLAN, PROGRESS, AnswerKind, AnswerPiece, PlannerQuestion
-from slackwater.runtime.planner.value_frames import write_frame
+from slackwater.runtime.planner.messages import ANSWER, AnswerKind, AnswerPiece, PlannerQuestion
+from slackwater.runtime.planner.value_frames import framed
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: The most bytes of an answer in one frame: the service copies them in well under a millisecond.
@@ -35,19 +35,13 @@ class Output:
         self._pipe = pipe
         self._lock = threading.Lock()
 
-    def plan(self, frame: bytes) -> None:
-        self._write(PLAN + frame)
+    def write(self, channel: bytes, frame: bytes = b"") -> None:
+        with self._lock:
+            self._pipe.write(framed(channel + frame))
+            self._pipe.flush()
 
     def answer(self, piece: AnswerPiece) -> None:
-        self._write(ANSWER + pickle.dumps(piece))
-
-    def progress(self) -> None:
-        self._write(PROGRESS)
-
-    def _write(self, frame: bytes) -> None:
-        with self._lock:
-            write_frame(self._pipe, frame)
-            self._pipe.flush()
+        self.write(ANSWER, pickle.dumps(piece))
 
     def close_in_child(self) -> None:
         """Closes the child's copy of the pipe: while it is open, the service would not notice the end of the parent."""

@@ -4,7 +4,7 @@
     arrived = decoder.take(frame)                 # None until the whole value has arrived
 
 - `Encoder`, `Decoder`: turn a value into a series of frames and back. Each frame is a pickle.
-- `write_frame`, `read_frame`: write and read a frame on a pipe, preceded by its length in four bytes, big-endian.
+- `framed`, `read_frame`: a frame as it is on a pipe, preceded by its length in four bytes, big-endian; and how to read it.
 
 Equivalence groups and eviction facts, which many pods share, are sent in full once, and afterwards as a number as long as they
 exist. A pod that the other side sent is returned as its UID. Pickles are safe here: both ends are this program, and no other
@@ -295,10 +295,6 @@ HEAD: Final = struct.Struct(">I")
 def framed(frame: bytes) -> bytes:
     """The frame preceded by its length, as it is written to the pipe."""
     return HEAD.pack(len(frame)) + frame
-
-
-def write_frame(pipe: BinaryIO, frame: bytes) -> None:
-    pipe.write(framed(frame))
 
 
 def read_frame(pipe: BinaryIO) -> bytes | None:

@@ -64,16 +64,13 @@ class Drains:
         for order in orders:
             if order.node not in self._drains:
                 drain = self._add(order, now)
-                self._keep_destinations(drain, now)
                 effects += drain.mark()
+                # Room is kept where the plan placed the pods, as far as there still is room.
+                destinations = dict(order.destinations)
+                for pod in self._view(drain, now).movers if destinations else ():
+                    if pod.key in destinations and not drain.pods.migrates(pod):
+                        keep_room(self._state, pod, order.node, destinations[pod.key])
         return effects
-
-    def _keep_destinations(self, drain: Drain, now: Instant) -> None:
-        """Keeps room where the plan placed the pods, as far as there still is room."""
-        destinations = dict(drain.order.destinations)
-        for pod in self._view(drain, now).movers if destinations else ():
-            if pod.key in destinations and not drain.pods.migrates(pod):
-                keep_room(self._state, pod, drain.order.node, destinations[pod.key])
 
     def _view(self, drain: Drain, now: Instant) -> NodeView:
         return node_view(self._state, drain.order.node, RuleFacts(now=drain.unix(now), policy=self.rules))
