@@ -150,7 +150,7 @@ MUTANTS: Final = (
         name="victims that violate a budget are not spared first",
         file="controllers/preemption/victims.py",
         old="return leaving, leaving or not potential_victim.violates_budget, *importance(potential_victim)",
-        new="return leaving, False, *importance(potential_victim))",
+        new="return leaving, False, *importance(potential_victim)",
         test="tests/scenarios/test_the_life_of_a_preemption.py::test_victims_whose_budget_allows_it_go_first",
     ),
     Mutant(
