@@ -84,6 +84,8 @@ CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 SCALE_UP_DELAY: Final = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 #: Annotation on a Node, "true": scale-down never removes the node.
 SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+#: Label of template nodes alone, "true": what no node has yet, such as the storage of a node to come, is published for it.
+TEMPLATE_NODE: Final = "cluster-autoscaler.kubernetes.io/template-node"
 #: NoSchedule taint on a Node whose removal has begun. The value is the time of the beginning, in Unix seconds.
 TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
 #: PreferNoSchedule taint on a Node that is a candidate for removal. The value is the time since when, in Unix seconds.

@@ -87,6 +87,12 @@ def test_budgets_are_shared_and_a_file_without_any_says_so(run: Any) -> None:
     ]
 
 
+def test_a_file_without_pods_says_that_every_node_counts_as_empty(run: Any) -> None:
+    note = "pods, so that every node counts as empty: no Pod in the file"
+    assert run(a_node("n1"), a_node("n2"))["skipped"] == [note]
+    assert f"not judged: {note}" in run(a_node("n1"), a_node("n2"), options=("-o", "table"))
+
+
 def test_pending_pods_that_fit_have_their_room_first(run: Any) -> None:
     answer = run(a_node("n1"), a_node("n2"), a_pod("waits", None, "1"))
     assert (removable(answer), kept(answer)) == ({"n2": {}}, {"n1": "DestinationOfOtherPods"})

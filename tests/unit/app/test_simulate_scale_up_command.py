@@ -291,3 +291,32 @@ def test_a_new_node_has_the_labels_that_every_kubelet_sets(files: Files) -> None
     wanted = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     found = files.answer(a_pod("p0", nodeSelector=wanted), groups=[a_group("pool-a")])
     assert [group["newNodes"] for group in found["groups"]] == [1]
+
+
+def test_the_storage_of_a_node_to_come_is_what_is_published_for_template_nodes(files: Files) -> None:
+    """As for Cluster Autoscaler: by the label cluster-autoscaler.kubernetes.io/template-node, which no present node has."""
+
+    def storage(kind: str, name: str, **more: Any) -> Obj:
+        meta = (
+            {"name": name, "namespace": "shop"} if kind in {"PersistentVolumeClaim", "CSIStorageCapacity"} else {"name": name}
+        )
+        return {"kind": kind, "metadata": meta, **more}
+
+    def capacity(name: str, amount: str, **labels: str) -> Obj:
+        return storage(
+            "CSIStorageCapacity", name, storageClassName="local", nodeTopology={"matchLabels": labels}, capacity=amount
+        )
+
+    claim = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "20Gi"}}}
+    items = [
+        a_node("n0"),
+        storage("StorageClass", "local", provisioner="csi.x", volumeBindingMode="WaitForFirstConsumer"),
+        storage("CSIDriver", "csi.x", spec={"storageCapacity": True}),
+        storage("PersistentVolumeClaim", "data", spec=claim, status={"phase": "Pending"}),
+        capacity("n0", "1Gi", **{"kubernetes.io/hostname": "n0"}),
+        a_pod("p0", volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]),
+    ]
+    template = {"cluster-autoscaler.kubernetes.io/template-node": "true"}
+    for more, nodes in ((), 0), ((capacity("t", "10Gi", **template),), 0), ((capacity("t", "99Gi", **template),), 1):
+        found = files.answer(*items, *more, groups=[a_group("pool-a")])
+        assert [group["newNodes"] for group in found["groups"]] == [nodes], more

@@ -186,9 +186,9 @@ class DisruptionBudget(Struct, frozen=True, kw_only=True):
 
     `selector` is None if the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
     `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, because the budget's
-    `unhealthyPodEvictionPolicy` is AlwaysAllow or enough pods are healthy. `uncounted` is the budget's rule if it has no status
-    yet that says what it allows. `disrupted` are the names of pods whose eviction `disruptions_allowed` already includes
-    although they still exist (`status.disruptedPods`).
+    `unhealthyPodEvictionPolicy` is AlwaysAllow or enough pods are healthy. `uncounted` is the budget's rule if no controller
+    has written its status yet. `disrupted` are the names of pods whose eviction `disruptions_allowed` already includes although
+    they still exist (`status.disruptedPods`).
     """
 
     namespace: str

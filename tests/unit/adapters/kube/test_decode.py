@@ -318,10 +318,12 @@ def test_whether_pods_that_are_not_ready_may_be_evicted_is_read(
     ],
 )
 def test_what_a_budget_asks_for_is_read_where_it_has_no_status(spec: dict[str, Any], want: BudgetRule | None) -> None:
-    without: tuple[dict[str, Any], ...] = ({}, {"status": None}, {"status": {}})
+    zeros = {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}  # of --dry-run=client
+    without: tuple[dict[str, Any], ...] = ({}, {"status": None}, {"status": {}}, {"status": zeros})
     for status in without:
         assert decode_budget(raw({"metadata": META, "spec": spec, **status})).uncounted == want
-    assert decode_budget(raw({"metadata": META, "spec": spec, "status": {"disruptionsAllowed": 0}})).uncounted is None
+    for status in ({"observedGeneration": 1}, {"expectedPods": 2}, {"disruptionsAllowed": 1}, {"conditions": [{"type": "x"}]}):
+        assert decode_budget(raw({"metadata": META, "spec": spec, "status": zeros | status})).uncounted is None
 
 
 @pytest.mark.parametrize(("phase", "want"), [("Pending", True), ("Running", False), (None, False)])

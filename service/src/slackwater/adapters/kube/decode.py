@@ -237,7 +237,7 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
         selector=selector_of(wire.spec.selector),
         disruptions_allowed=status.disruptions_allowed or 0,
         unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
-        uncounted=_budget_rule(wire.spec) if status.disruptions_allowed is None else None,
+        uncounted=None if status.observed else _budget_rule(wire.spec),
         disrupted=tuple(sorted(status.disrupted_pods or ())),
     )
 

@@ -342,6 +342,14 @@ class BudgetStatusWire(Wire):
     current_healthy: Int32 = 0
     desired_healthy: Int32 = 0
     disrupted_pods: dict[str, object] | None = None
+    observed_generation: Int64 | None = None
+    expected_pods: Int32 = 0
+    conditions: list[ConditionWire] | None = None
+
+    @property
+    def observed(self) -> bool:
+        """Has the disruption controller ever written it? What `kubectl create --dry-run=client` prints has zeros alone."""
+        return bool(self.disruptions_allowed or self.observed_generation or self.expected_pods or self.conditions)
 
 
 class BudgetWire(Wire):

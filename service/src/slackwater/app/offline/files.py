@@ -1,14 +1,13 @@
 """Reads a cluster from a file or from the API server, for commands that work without the service.
 
-- `load_cluster`: JSON as `kubectl -o json` or `slackwater dumpstate -o json` writes it, or YAML with one or several documents.
+- `load_cluster`: JSON as `kubectl -o json` or `slackwater dumpstate -o json` writes it, or YAML, in one or several documents;
+  also compressed, and folders (`sources`).
 - `fetch_cluster`: the API server, once. It needs the right to list only.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,6 +21,7 @@ from slackwater.adapters.kube.objects import ApiObjects, server_version
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import NESTED_TOO_DEEPLY, ClusterError
+from slackwater.app.offline.sources import contents, json_texts
 from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings
@@ -33,33 +33,42 @@ from slackwater.runtime.dump import FAMILY
 from slackwater.runtime.restore import DumpUnreadable, restore
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
-#: The largest file in bytes. 150,000 pods as a real API server returns them take about 700 MB.
-LARGEST_FILE: Final = 1 << 31
-#: A file is taken for JSON if its first non-space character is "{"; it is looked for in this many bytes.
+#: A file is taken for JSON if its first non-space character is one of these; it is looked for in this many bytes.
+_JSON: Final = (b"{", b"[")
 _START: Final = 4096
 
 
 def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest = NO_REQUEST) -> Cluster:
-    """Reads and decodes the cluster of a file, or of stdin if `path` is `-`. Raises `ClusterError`.
+    """Reads and decodes the cluster of a file or folder, or of stdin if `path` is `-`. Raises `ClusterError`.
 
     `request` is what the user says about the version of Kubernetes. The file may be a dump of a running service. With
     `accounting` its pods take the larger of their requests and Reserved.
     """
-    found = documents(file_bytes(path))
-    if len(found) == 1 and _version(found[0]).startswith(FAMILY):
+    found = [document for place, data in contents(path) for document in _within(place, data)]
+    if len(found) == 1 and str(_head(found[0]).version).startswith(FAMILY):
         return _of_dump(found[0], accounting=accounting, request=request)
     return read_cluster(*found, request=request)
 
 
+def _within(place: str, data: bytes) -> list[msgspec.Raw]:
+    """The documents of one text; of a folder's file those that say their kind: other programs' files may lie beside them."""
+    try:
+        found = documents(data)
+    except ClusterError as err:
+        raise ClusterError(place or err.path, err.name, err.problem) from err
+    return [document for document in found if not place or _head(document).kind]
+
+
 class _Versioned(Wire):
     version: object = None
+    kind: object = None
 
 
-def _version(document: msgspec.Raw) -> str:
+def _head(document: msgspec.Raw) -> _Versioned:
     try:
-        return str(msgspec.json.decode(document, type=_Versioned).version)
+        return msgspec.json.decode(document, type=_Versioned)
     except msgspec.MsgspecError:
-        return ""  # the decoder of objects says what is wrong
+        return _Versioned(version="")  # the decoder of objects says what is wrong
 
 
 def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
@@ -83,13 +92,18 @@ def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest
 def documents(data: bytes) -> list[msgspec.Raw]:
     """The documents of a JSON or YAML file as JSON text, without empty ones. Raises `ClusterError`."""
     json_problem = None
-    if data[:_START].lstrip().startswith(b"{"):
+    if data[:_START].lstrip().startswith(_JSON):
         try:
-            return [msgspec.json.decode(data, type=msgspec.Raw)]
+            found = [msgspec.json.decode(data, type=msgspec.Raw)]
+            return found if data[:_START].lstrip().startswith(b"{") else json_texts(data)
         except RecursionError as err:
             raise ClusterError("the file", "", NESTED_TOO_DEEPLY) from err
         except ValueError as err:
             json_problem = err
+        try:
+            return json_texts(data)
+        except (RecursionError, ValueError):
+            pass  # YAML may begin so too, and what is wrong with the first text is known
     try:
         found = [msgspec.Raw(document) for document in json_documents(data)]
     except YamlProblem as err:
@@ -97,21 +111,6 @@ def documents(data: bytes) -> list[msgspec.Raw]:
     if not found:
         raise ClusterError("the file", "", "it is empty, want a list of objects")
     return found
-
-
-def file_bytes(path: str) -> bytes:
-    """The content of a file, or of stdin if `path` is `-`. Raises `ClusterError` if it cannot be read or is too large."""
-    try:
-        if path == "-":
-            data = sys.stdin.buffer.read(LARGEST_FILE + 1)
-        else:
-            with Path(path).open("rb") as file:
-                data = file.read(LARGEST_FILE + 1)
-    except OSError as err:
-        raise ClusterError("the file", "", f"cannot be read: {err.strerror or err}") from err
-    if len(data) > LARGEST_FILE:
-        raise ClusterError("the file", "", f"more than {LARGEST_FILE} bytes")
-    return data
 
 
 _APPS, _STORAGE, _DEVICES = "/apis/apps/v1", "/apis/storage.k8s.io/v1", "/apis/resource.k8s.io/v1"

@@ -142,6 +142,7 @@ class FoundObject:
 class _Meta(Wire):
     name: str | None = None
     namespace: str | None = None
+    uid: str | None = None
 
 
 class _Head(Wire):
@@ -156,16 +157,23 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 _META: Final = msgspec.json.Decoder(_Meta | None)
 _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _SHOWN: Final = 60
+#: Fields whose keys are chosen by people and whose values are texts.
+_MAPS_OF_TEXTS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
 def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[FoundObject]]:
     """The objects of the given kinds, in the order of the documents. Other kinds are skipped. Raises `ClusterError`."""
     by_kind: dict[str, list[FoundObject]] = {kind: [] for kind in kinds}
+    documents_of: dict[str, int] = {}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
         for place, kind, head, raw in _objects(document, path, "", 0):
-            if kind in by_kind:
-                by_kind[kind].append(_named(place or kind, kind, head, raw))
+            if kind not in by_kind:
+                continue
+            found, uid = _named(place or kind, kind, head, raw)
+            # must-gather has an object in a list and in a file of its own.
+            if not uid or documents_of.setdefault(uid, number) == number:
+                by_kind[kind].append(found)
     return by_kind
 
 
@@ -188,13 +196,36 @@ def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tup
         yield path, kind, head, raw
 
 
-def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> FoundObject:
+def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> tuple[FoundObject, str]:
+    """The object, and its UID if it has one."""
     place = _below(path, "metadata")
     meta = _read(_META, head.metadata, place, kind) or _Meta()
     if not meta.name:
         raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
     namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
-    return FoundObject(path=path, kind=kind, namespace=namespace, name=meta.name, raw=raw)
+    return FoundObject(path=path, kind=kind, namespace=namespace, name=meta.name, raw=_without_nulls(raw)), meta.uid or ""
+
+
+def _without_nulls(raw: msgspec.Raw) -> msgspec.Raw:
+    """The object without fields that are null: API machinery reads null as unset. What cannot be read stays as it is: its
+    decoder says why."""
+    if b"null" not in bytes(raw):
+        return raw
+    try:
+        return msgspec.Raw(msgspec.json.encode(_unset(msgspec.json.decode(raw))))
+    except UNREADABLE:
+        return raw
+
+
+def _unset(part: Any, *, of_texts: bool = False) -> Any:
+    """`part` without null fields. In a map of texts (`of_texts`) null is the empty text, as in Go."""
+    if isinstance(part, list):
+        return [_unset(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if of_texts:
+        return {key: "" if value is None else value for key, value in part.items()}
+    return {key: _unset(value, of_texts=key in _MAPS_OF_TEXTS) for key, value in part.items() if value is not None}
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, path: str, name: str) -> T:

@@ -106,6 +106,8 @@ def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudget
         f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
         for kind in (budgets.assumed if budgets is not None else ())
     ]
+    if "Pod" in cluster.unknown:
+        notes.append(f"pods, so that every node counts as empty: no Pod {cluster.where}")
     if budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return tuple(dict.fromkeys(notes))

@@ -52,7 +52,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
     parser.add_argument("name", metavar="NAME", help="NS/NAME of what has a namespace, else NAME")
-    parser.add_argument("--cluster", metavar="F", help="without a service: from a file that kubectl or dumpstate wrote")
+    parser.add_argument(
+        "--cluster", metavar="F", help="without a service: from a file or folder that kubectl or dumpstate wrote"
+    )
     parser.add_argument("--config", metavar="F", help="without a service: with the node groups of this configuration")
     add_watch(parser)
     add_version(parser)

@@ -85,8 +85,9 @@ def _document(path: str) -> dict[str, Any]:
     import msgspec
 
     from slackwater.app.offline import ClusterError
-    from slackwater.app.offline.files import documents, file_bytes
+    from slackwater.app.offline.files import documents
     from slackwater.app.offline.objects import NESTED_TOO_DEEPLY
+    from slackwater.app.offline.sources import file_bytes
 
     try:
         found = [msgspec.json.decode(document) for document in documents(file_bytes(path))]
@@ -108,7 +109,9 @@ Answers = Iterable[Mapping[str, Any]]
 def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
     """Adds the options of all simulations. `config` is appended to the help text of `--config`."""
     source = parser.add_mutually_exclusive_group()
-    source.add_argument("--cluster", metavar="F", help="a file, JSON or YAML; - for stdin (default: the kubeconfig's cluster)")
+    source.add_argument(
+        "--cluster", metavar="F", help="a file or folder, JSON or YAML; - for stdin (default: the kubeconfig's cluster)"
+    )
     source.add_argument("--live", action="store_true", help="the cluster that a running service sees")
     add_cluster(parser)
     add_version(parser)

@@ -37,7 +37,7 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, PodConstraints
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from slackwater.model.storage import CsiNode
 from slackwater.snapshot.node_facts import HOSTNAME, NodeFacts
-from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
+from slackwater_protocol.names import NODE_GROUP, TEMPLATE_NODE, TO_BE_DELETED_TAINT
 
 #: Part of the names of devices, which a node reports later than its CPU and memory.
 _DEVICE_MARK: Final = "/"
@@ -153,14 +153,14 @@ def _origin(pod: Pod, node: NodeName) -> object:
 
 def cleaned(node: Node, group: NodeGroup, taints: TaintRules) -> Node:
     """Makes a template's node from a node: without its name, cordon, own taints and other state of this one node. It gets a
-    hostname label, as every kubelet sets one."""
+    hostname label, as every kubelet sets one, and the label by which storage is published for nodes to come."""
     name = NodeName(f"template-of:{group.name}")
     return structs.replace(
         node,
         name=name,
         uid="",
         resource_version=0,
-        labels={**node.labels, HOSTNAME: name},
+        labels={**node.labels, HOSTNAME: name, TEMPLATE_NODE: "true"},
         taints=tuple(taint for taint in node.taints if not taints.is_own(taint.key)),
         unschedulable=False,
         ready=True,
@@ -302,7 +302,7 @@ def shortfalls(promised: Node, came: Node) -> str:
     found += [f"taint {taint.key}" for taint in came.taints if taint_id(taint) not in has]
     labels = ((key, came.labels.get(key), value) for key, value in sorted(promised.labels.items()) if key in came.labels)
     found += [f"label {key}={has} instead of {value}" for key, has, value in labels if has != value]
-    found += [f"no label {key}" for key in sorted(promised.labels.keys() - came.labels.keys())]
+    found += [f"no label {key}" for key in sorted(promised.labels.keys() - came.labels.keys() - {TEMPLATE_NODE})]
     more = f" and {len(found) - _EXAMPLES} more" if len(found) > _EXAMPLES else ""
     return f"new nodes came with {', '.join(found[:_EXAMPLES])}{more}" if found else ""
 

@@ -1,0 +1,198 @@
+"""Clusters in the forms that tools write: null fields, compressed, several lists in one text, the folders of dumps."""
+
+import copy
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.files import load_cluster
+from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.scaledown import scale_down_answer
+from slackwater.app.settings import Settings
+from tests.support.manifests import Obj, node_manifest, pod_manifest
+
+_BUDGET = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+    "status": {
+        "disruptionsAllowed": 1,
+        "observedGeneration": 1,
+        "conditions": [{"type": "X", "status": "True", "reason": "Y"}],
+    },
+}
+_REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}},
+    "status": {"replicas": 2},
+}
+
+
+def a_full_pod() -> Obj:
+    toleration = {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 3}
+    pod = pod_manifest(
+        "a",
+        on="n1",
+        meta={"uid": "u1", "labels": {"app": "web"}, "annotations": {"x": "y"}, "ownerReferences": [{"kind": "ReplicaSet"}]},
+        hostNetwork=True,
+        schedulerName="default-scheduler",
+        priority=3,
+        nodeSelector={"kubernetes.io/hostname": "n1"},
+        tolerations=[toleration],
+        volumes=[{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}],
+    )
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80, "protocol": "TCP", "hostIP": "0.0.0.0"}]
+    condition = {"type": "Ready", "status": "True", "reason": "Ready"}
+    return {**pod, "status": {"phase": "Running", "nominatedNodeName": "n2", "conditions": [condition]}}
+
+
+def the_cluster() -> list[Obj]:
+    taints = [{"key": "a", "value": "b", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}]
+    status = {"capacity": {"cpu": "5"}, "conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}]}
+    first = node_manifest("n1", taints=taints, unschedulable=True, providerID="x://1", status=status)
+    return copy.deepcopy([first, node_manifest("n2"), a_full_pod(), _BUDGET, _REPLICA_SET])
+
+
+def fields_of(part: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The path of each field below `part`, but those that say which object it is."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part):
+        if isinstance(part, dict) and key not in {"kind", "metadata", "name"}:
+            yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from fields_of(value, *path, key)
+
+
+def read(items: list[Obj]) -> Cluster | tuple[str, ...]:
+    try:
+        return read_cluster({"kind": "List", "items": items})
+    except ClusterError as err:
+        return err.args
+
+
+def below(part: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        part = part[step]
+    return part
+
+
+def test_a_null_field_is_an_unset_one() -> None:
+    """A law: with any field null the cluster, or the refusal, is the one without the field; in a map of texts, with ""."""
+    for path in (paths := list(fields_of(the_cluster()))):
+        null, unset = the_cluster(), the_cluster()
+        below(null, path[:-1])[path[-1]] = None
+        if path[-2] in {"labels", "annotations", "nodeSelector", "matchLabels"}:
+            below(unset, path[:-1])[path[-1]] = ""
+        else:
+            del below(unset, path[:-1])[path[-1]]
+        assert read(null) == read(unset), path
+    assert len(paths) > 80
+
+
+def in_lists(items: list[Obj]) -> list[Obj]:
+    """A list for each kind, as kubectl writes them: without the kind of each object, and with lists that have no object."""
+    kinds = dict.fromkeys([*(item["kind"] for item in items), "Deployment", "Event"])
+    of = {kind: [item for item in items if item["kind"] == kind] for kind in kinds}
+    bare = {kind: [{k: v for k, v in item.items() if k not in {"kind", "apiVersion"}} for item in of[kind]] for kind in kinds}
+    return [{"kind": f"{kind}List", "apiVersion": "v1", "metadata": {}, "items": bare[kind]} for kind in kinds]
+
+
+def as_files(folder: Path, files: dict[str, str | bytes]) -> Path:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return folder
+
+
+def one_file(text: str | bytes) -> Callable[[Path], Path]:
+    return lambda folder: as_files(folder, {"cluster": text}) / "cluster"
+
+
+def cluster_info_folder(folder: Path) -> Path:
+    lists = {each["kind"]: json.dumps(each, indent=4) for each in in_lists(the_cluster())}
+    return as_files(
+        folder,
+        {
+            "nodes.json": lists["NodeList"],
+            "shop/pods.json": lists["PodList"],
+            "shop/replicasets.json": lists["ReplicaSetList"],
+            "shop/events.json": lists["EventList"],
+            "shop/budgets.json": lists["PodDisruptionBudgetList"],
+            "shop/a/logs.txt": "{ not read",
+        },
+    )
+
+
+def must_gather_folder(folder: Path) -> Path:
+    """A pod is there twice: in the list of its namespace, and in its own file. Not all files are objects."""
+    first, second, *others = the_cluster()
+    return as_files(
+        folder,
+        {
+            "image/version.json": '{"version": "4.19"}',
+            "image/cluster-scoped-resources/core/nodes/n1.yaml": f"---\n{json.dumps(first)}",
+            "image/cluster-scoped-resources/core/nodes/n2.yaml": json.dumps(second),
+            "image/namespaces/shop/core/pods.yaml": json.dumps(in_lists([a_full_pod()])[0]),
+            "image/namespaces/shop/pods/a/a.yaml": json.dumps(a_full_pod()),
+            "image/namespaces/shop/rest.json.gz": gzip.compress(json.dumps({"kind": "List", "items": others[1:]}).encode()),
+            "image/namespaces/shop/pods/a/app/logs/current.log": "hello",
+        },
+    )
+
+
+_LIST = json.dumps({"kind": "List", "items": the_cluster()})
+_LOGS = "==== START logs for container app of pod shop/a ====\nhello\n{}\n==== END logs for container app of pod shop/a ====\n"
+_FORMS: dict[str, Callable[[Path], Path]] = {
+    "compressed": one_file(gzip.compress(_LIST.encode())),
+    "array": one_file(json.dumps(the_cluster())),
+    "a line an object": one_file("\n".join(json.dumps(each) for each in the_cluster())),
+    "list after list": one_file("".join(json.dumps(each, indent=4) for each in in_lists(the_cluster()))),
+    "cluster-info dump": one_file(_LOGS.join(json.dumps(each, indent=4) + "\n" for each in in_lists(the_cluster())) + _LOGS),
+    "cluster-info dump, a folder": cluster_info_folder,
+    "must-gather": must_gather_folder,
+}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_every_form_is_the_same_cluster(form: str, tmp_path: Path) -> None:
+    assert load_cluster(str(_FORMS[form](tmp_path))) == read(the_cluster())
+
+
+@pytest.mark.parametrize(
+    ("files", "problem"),
+    [
+        ({}, "the folder: got no .json, .yaml or .yml file, want what kubectl cluster-info dump writes"),
+        ({"a/b.json": '{"kind": "Pod"'}, "a/b.json: neither JSON nor YAML: "),
+        ({"a.json.gz": gzip.compress(b"{}" * 99)[:-9]}, "the file: compressed with gzip, and cannot be unpacked: "),
+        ({"a.json": json.dumps(the_cluster()[0]) * 2}, "document 1 (Node n1): is there twice, first at document 0"),
+    ],
+)
+def test_what_cannot_be_read_is_named(files: dict[str, str | bytes], problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError) as err:
+        load_cluster(str(as_files(tmp_path, files)))
+    assert str(err.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("status", "removable"),
+    [
+        (None, 1),
+        ({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}, 1),
+        ({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 2, "observedGeneration": 1}, 0),
+        ({"disruptionsAllowed": 0, "conditions": [{"type": "DisruptionAllowed", "status": "False"}]}, 0),
+    ],
+)
+def test_a_budget_whose_status_was_never_observed_is_computed(status: Obj | None, removable: int) -> None:
+    owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}]
+    meta = {"labels": {"app": "web"}, "ownerReferences": owner}
+    ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
+    pods = [pod_manifest(f"p{at}", on=f"n{at}", meta=meta) | ready for at in range(2)]
+    items = [*(node_manifest(f"n{at}") for at in range(2)), *pods, {**_BUDGET, "status": status}, _REPLICA_SET]
+    assert len(scale_down_answer(read_cluster({"kind": "List", "items": items}), Settings()).removable) == removable
