@@ -134,7 +134,12 @@ class AutoscalerService:
             return None
         given = None if self._priorities is NO_PRIORITIES else self._priorities
         slack = None if self.last is None else self.last.slack
-        return GroupRegistryView(group_status=dict(self._group_registry.group_status), priorities=given, slack=slack)
+        return GroupRegistryView(
+            group_status=dict(self._group_registry.group_status),
+            priorities=given,
+            slack=slack,
+            headroom=self.intake.headroom_requests(),
+        )
 
     def held_back(self, name: NodeName, group: NodeGroup) -> tuple[float | None, Sequence[tuple[UnremovableReason, str]]]:
         """For how many seconds a node has been a candidate for removal (None: it is none), and the reasons that keep it."""

@@ -46,7 +46,8 @@ class NodeContext:
     """What the service knows of a node in addition to the snapshot. `begun`: the phase of its removal; None: not begun.
 
     `unneeded_seconds`: for how long it has been a candidate for removal; None: it is none. `waits`: what delays the removal of
-    a candidate now, each as a reason and a detail. `ledger`: figures of the accounting, for `Explanation.facts`.
+    a candidate now, or that a plan keeps its room as slack, each as a reason and a detail. `ledger`: figures of the accounting,
+    for `Explanation.facts`.
     """
 
     begun: str | None = None
@@ -71,13 +72,13 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
         return Explanation(object=title, state="leaving", reasons=(begun,), facts=facts)
     found = unremovable_reasons(explain_input, row)
     waits = [*_waits(explain_input, row, word)]
-    if not found:
+    if not found and all(reason is not UnremovableReason.SLACK_NEEDED for reason, _ in word.waits):
         removable = of_reason(WaitReason.REMOVABLE, nodes=1)
         evacuated, nodes = _evacuated(explain_input, row), explain_input.snapshot.facts.nodes
         moves = evacuated.moves[:_MOST_MOVES] if isinstance(evacuated, Evacuated) else ()
         facts |= {"moves": [{"pod": str(move.pod.key), "node": nodes[move.to].name} for move in moves]}
         return Explanation(object=title, state="removable", reasons=(*waits, removable), facts=facts)
-    helping, minimal = what_helps(explain_input, name, row)
+    helping, minimal = what_helps(explain_input, name, row) if found else ([], None)
     return Explanation(
         object=title,
         state="needed",

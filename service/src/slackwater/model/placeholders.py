@@ -109,6 +109,10 @@ class HeadroomRequests:
     marked: tuple[Workload, ...] = ()
     quotas: tuple[ResourceQuota, ...] = ()
 
+    def examples(self) -> tuple[Workload, ...]:
+        """Every workload and template whose pod a placeholder may be like."""
+        return *self.workloads.values(), *self.templates.values(), *self.marked
+
 
 NO_HEADROOM_REQUESTS: Final = HeadroomRequests()
 

@@ -132,7 +132,7 @@ class AuxiliaryIntake:
             devices=devices_of(self._objects) if changed & DEVICE_KINDS else None,
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
-            headroom_requests=self._headroom_requests() if changed & ASKING else None,
+            headroom_requests=self.headroom_requests() if changed & ASKING else None,
             spread_sources=self._spread_sources() if "services" in changed or self._spread_changed else None,
         )
 
@@ -144,7 +144,7 @@ class AuxiliaryIntake:
             services[key.namespace] = (*services.get(key.namespace, ()), found[key])
         return SpreadSources(services=services, controllers=dict(self._selectors))
 
-    def _headroom_requests(self) -> HeadroomRequests:
+    def headroom_requests(self) -> HeadroomRequests:
         """The CapacityBuffers, the workloads and pod templates that they refer to, and the workloads with the slack
         annotation."""
         buffers: list[CapacityBuffer] = list(self._objects.get("capacitybuffers", {}).values())

@@ -20,9 +20,13 @@ from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budg
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.objects import (
     BUDGET,
+    BUFFER,
     DAEMON_SET,
     DEVICE_KINDS,
+    JOB,
     NESTED_TOO_DEEPLY,
+    POD_TEMPLATE,
+    QUOTA,
     SCALED,
     TAINT_RULE,
     ClusterError,
@@ -32,6 +36,7 @@ from slackwater.app.offline.objects import (
     scales_of,
 )
 from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
+from slackwater.app.offline.workloads import headroom_of
 from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities
 from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
 from slackwater.model.auxiliary import AuxiliaryKey, AuxiliaryKind, AuxiliarySeen, by_name, devices_of, storage_of
@@ -40,6 +45,7 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner, terms_of
 from slackwater.model.scheduler_profile import (
     NO_PROFILES,
@@ -57,7 +63,8 @@ T = TypeVar("T")
 _PRIORITIES: Final = "ConfigMap"
 _SPREADING: Final = (SERVICE, *(kind for _, kind in sorted(SPREADING)))
 #: Kinds that only scale-up and scale-down use.
-_SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *(kind for kind in SCALED if kind not in _SPREADING))
+_HEADROOM: Final = (BUFFER, POD_TEMPLATE, QUOTA, JOB)
+_SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *_HEADROOM, *(kind for kind in SCALED if kind not in _SPREADING))
 #: The API resource of each kind of auxiliary objects.
 _AUXILIARY: Final = {
     "Namespace": "namespaces",
@@ -90,7 +97,7 @@ class Cluster:
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
     expander for priorities; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
-    `kubernetes`: the version of kube-scheduler whose rules hold.
+    `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come.
 
     Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
     `groups`, the node groups as their providers report them. `configuration` is the configuration that a dump of a service
@@ -116,6 +123,7 @@ class Cluster:
     groups: tuple[KnownGroup, ...] | None = None
     configuration: Mapping[str, Any] | None = None
     kubernetes: VersionFound = ASSUMED
+    headroom: HeadroomRequests = NO_HEADROOM_REQUESTS
 
 
 def read_cluster(
@@ -127,7 +135,7 @@ def read_cluster(
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
     by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
     kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
-    daemons = PodDecoder(kinds, kubernetes.version)
+    templates = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
     found = _auxiliary_objects(by_kind, kinds, kubernetes.version)
     cluster = Cluster(
@@ -142,7 +150,11 @@ def read_cluster(
         spread_sources=_spread_sources(by_kind),
         budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or None,
         scales=_scales(by_kind),
-        daemons=tuple(_each(by_kind[DAEMON_SET], lambda raw: decode_daemon_set(daemons, raw), kubernetes.version)),
+        daemons=tuple(
+            item.decoded(partial(decode_daemon_set, templates), kubernetes.version, templated=True)
+            for item in by_kind[DAEMON_SET]
+        ),
+        headroom=headroom_of(by_kind, templates, kubernetes.version),
     )
     cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))

@@ -4,6 +4,7 @@ In: a `Cluster` and settings. Out: the same answer as `/explain/...` of the serv
 a running service remembers, such as its reservations, timers and back-offs, is not in it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal
@@ -14,6 +15,7 @@ from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import growable_groups, let_expendable_yield, removal_groups
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, snapshot_of
+from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
 from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
 from slackwater.app.settings import Settings
@@ -22,22 +24,24 @@ from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation
 from slackwater.explain.node_groups import explain_group
-from slackwater.explain.nodes import explain_node
+from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.explain.pods import explain_pod, partly_judged
 from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.running_pods import RunningPods
 
 #: What can be explained from the objects of the API alone.
 Explainable = Literal["pod", "node", "group"]
+_SLACK: Final = UnremovableReason.SLACK_NEEDED
 _REMARK: Final = "judged without a running service, from the objects of the API alone"
 
 
 def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, namespace: str, name: str) -> Explanation:
     """The explanation. Raises `ClusterError` if there is no such object."""
     explain_input = _explain_input(cluster, settings, what, PodKey(namespace, name))
-    explanation, notes = _explained(cluster, explain_input, what, namespace, name)
+    explanation, notes = _explained(cluster, explain_input, settings, what=what, namespace=namespace, name=name)
     return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK,))
 
 
@@ -70,8 +74,8 @@ def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key:
 
 
 def _explained(
-    cluster: Cluster, explain_input: ExplainInput, what: Explainable, namespace: str, name: str
-) -> tuple[Explanation, list[str]]:
+    cluster: Cluster, explain_input: ExplainInput, settings: Settings, *, what: Explainable, namespace: str, name: str
+) -> tuple[Explanation, Sequence[str]]:
     match what:
         case "pod":
             pod = next((pod for pod in cluster.pods if pod.key == PodKey(namespace, name)), None)
@@ -87,7 +91,10 @@ def _explained(
             known = explain_input.groups
             groups, group_of = removal_groups(tuple(known.values()), explain_input.group_of, cluster)
             added = {each: known.get(each) or GrowableGroup(group=group, template=None) for each, group in groups.items()}
-            return explain_node(replace(explain_input, groups=added, group_of=group_of), NodeName(name)), []
+            plan = scale_down_answer(cluster, settings)
+            kept = [(_SLACK, each.detail) for each in plan.kept if (each.node, each.reason) == (name, _SLACK)]
+            explain_input = replace(explain_input, groups=added, group_of=group_of)
+            return explain_node(explain_input, NodeName(name), NodeContext(waits=kept)), plan.skipped
         case "group":
             if name not in explain_input.groups:
                 names = ", ".join(sorted(explain_input.groups)) or "none"

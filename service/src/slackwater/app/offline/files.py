@@ -17,6 +17,7 @@ from slackwater.adapters.api_objects import Wire
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.devices import TAINT_RULE_APIS
 from slackwater.adapters.kube.errors import StatusError
+from slackwater.adapters.kube.headroom_requests import BUFFERS_PATH
 from slackwater.adapters.kube.objects import ApiObjects, server_version
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import Cluster, read_cluster
@@ -137,6 +138,9 @@ _MORE: Final = (
     f"{_APPS}/replicasets",
     f"{_APPS}/statefulsets",
     "/apis/batch/v1/jobs",
+    "/api/v1/podtemplates",
+    "/api/v1/resourcequotas",
+    BUFFERS_PATH,
     "/apis/policy/v1/poddisruptionbudgets",
 )
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"

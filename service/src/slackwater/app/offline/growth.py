@@ -6,7 +6,7 @@ if the cluster comes from a running service.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,26 +19,26 @@ from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
-from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
+from slackwater.controllers.slack.headroom_demand import READY, HeadroomDemand, asked_by, source_of
+from slackwater.controllers.slack.report import slack_problems
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
-from slackwater.model.placeholders import NO_HEADROOM_REQUESTS
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield
 
 
-def slack_inquiry(pods: Iterable[Pod], settings: Settings) -> SlackInquiry | None:
-    """The slack to plan for; None if slack is switched off, or if neither a rule nor a pod asks for any."""
+def slack_inquiry(cluster: Cluster, settings: Settings) -> SlackInquiry | None:
+    """The slack to plan for; None if slack is switched off, or if neither a rule nor an object asks for any."""
     policy = slack_policy_of(settings)
     if policy is None:
         return None
-    headroom = asked_by(pods, NO_HEADROOM_REQUESTS) if settings.autoscaler.slack.headroom else HeadroomDemand()
-    if not headroom.pod_headroom and not any(rule.asks for rule in policy.rules):
+    headroom = asked_by(cluster.pods, cluster.headroom) if settings.autoscaler.slack.headroom else HeadroomDemand()
+    if not (headroom.pod_headroom or headroom.buffers or any(rule.asks for rule in policy.rules)):
         return None
     return SlackInquiry(policy=policy, now=UnixTime(0.0), headroom=headroom)
 
@@ -58,13 +58,24 @@ class Grown:
     pending: Sequence[Pod]
     found: LoopPlans
 
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """What asks for room for pods to come and gets less, with why."""
+        if self.found.slack is None:
+            return ()
+        asked = ((each.buffer, said) for each in self.found.slack.headroom.buffers for said in each.status.conditions or ())
+        unready = (
+            f"{source_of(buffer)}: {said.message}" for buffer, said in asked if (said.type, said.status) == (READY, "False")
+        )
+        return *unready, *slack_problems(self.found.slack)
+
 
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings)
-    slack, cutoff = slack_inquiry(cluster.pods, settings), policy.pending.expendable_pods_priority_cutoff
+    slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
     snapshot = snapshot_of(cluster, policy=policy_of(settings).nodes if accounting else None)
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
     pending, everybody = pending_pods(cluster), RunningPods(snapshot, cluster.pods)

@@ -66,7 +66,12 @@ def scales_of(found: Sequence[Read], kinds: Iterable[str]) -> Scales:
 T = TypeVar("T")
 _DEEPEST: Final = 16
 DAEMON_SET: Final = "DaemonSet"
+POD_TEMPLATE: Final = "PodTemplate"
+BUFFER: Final = "CapacityBuffer"
+QUOTA: Final = "ResourceQuota"
+JOB: Final = "Job"
 _TEMPLATE: Final = "spec.template"
+_TEMPLATED: Final = "template"
 BUDGET: Final = "PodDisruptionBudget"
 #: The kinds of dynamic resource allocation.
 DEVICE_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
@@ -82,6 +87,10 @@ _NAMESPACED: Final = frozenset(
         BUDGET,
         "ResourceClaim",
         "ResourceClaimTemplate",
+        POD_TEMPLATE,
+        BUFFER,
+        QUOTA,
+        JOB,
         *SCALED,
     }
 )
@@ -112,28 +121,31 @@ class FoundObject:
     def title(self) -> str:
         return f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}"
 
-    def decoded(self, decode: Callable[[bytes], T], kubernetes: KubernetesVersion = DEFAULT_VERSION) -> T:
-        """Completes the object by the rules of this version and decodes it with `decode`. Raises `ClusterError`."""
-        below = ""
+    def decoded(
+        self, decode: Callable[[bytes], T], kubernetes: KubernetesVersion = DEFAULT_VERSION, *, templated: bool = False
+    ) -> T:
+        """Completes the object by the rules of this version and decodes it with `decode`. `templated`: `decode` reads its
+        template as a pod. Raises `ClusterError`."""
+        below, kind = "", _TEMPLATED if templated else self.kind
         try:
-            check_shape(self.kind, self.raw)
-            below = _TEMPLATE if self.kind == DAEMON_SET else ""  # its decoder reads the template as a pod
-            return decode(msgspec.json.encode(self._completed(kubernetes)))
+            check_shape(kind, self.raw)
+            below = _TEMPLATE if templated else ""
+            return decode(msgspec.json.encode(self._completed(kind, kubernetes)))
         except UNREADABLE as err:
-            place, problem = problem_of(self.kind, self.raw, err)
+            place, problem = problem_of(kind, self.raw, err)
             place = place if place.startswith(below) else _below(below, place)
             raise ClusterError(_below(self.path, place), self.title, problem) from err
 
-    def _completed(self, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
+    def _completed(self, kind: str, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
         body = msgspec.json.decode(self.raw, type=dict[str, Any])
         meta = {**body["metadata"], **({"namespace": self.namespace} if self.namespace else {})}
         # A manifest has no UID; the API server gives each object one.
         meta["uid"] = meta.get("uid") or f"{self.kind}/{self.namespace}/{self.name}"
         body["metadata"] = meta
-        match self.kind:
+        match kind:
             case "Pod":
                 return completed_pod(body, kubernetes)
-            case "DaemonSet":
+            case "template":
                 return completed_template(body, kubernetes)
             case _:
                 return body
@@ -300,6 +312,7 @@ class _ControllerSpec(Wire):
 
 class _Controller(Wire):
     spec: _ControllerSpec | None = None
+    template: _Template | None = None  #: where a PodTemplate has its template
 
 
 class _NodeStatus(Wire):
@@ -313,13 +326,14 @@ class _Node(Wire):
 
 _SHAPES: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
     "Pod": msgspec.json.Decoder(_Pod),
-    "DaemonSet": msgspec.json.Decoder(_Controller),
+    _TEMPLATED: msgspec.json.Decoder(_Controller),
     "Node": msgspec.json.Decoder(_Node),
 }
 
 
 def check_shape(kind: str, raw: msgspec.Raw) -> None:
-    """Checks the types of a Pod, DaemonSet or Node; other kinds pass. Raises msgspec's ValidationError, which has the path."""
+    """Checks the types of a Pod, Node or "template" (an object with one); other kinds pass. Raises msgspec's ValidationError,
+    which has the path."""
     if kind in _SHAPES:
         _SHAPES[kind].decode(raw)
 
@@ -378,11 +392,12 @@ def completed_pod(pod: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) 
 
 
 def completed_template(controller: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
-    """A copy of a controller with its pod template completed. Raises ValueError for an invalid quantity."""
+    """A copy of a controller, or of a PodTemplate in the form of one, with its template completed. Raises ValueError for an
+    invalid quantity."""
     spec = dict(controller.get("spec") or {})
-    template = dict(spec.get("template") or {})
+    template = dict(controller.get("template") or spec.get("template") or {})
     template["spec"] = completed_pod({"spec": template.get("spec") or {}}, kubernetes)["spec"]
-    return {**controller, "spec": {**spec, "template": template}}
+    return {**{key: controller[key] for key in controller if key != "template"}, "spec": {**spec, "template": template}}
 
 
 def _rounded(part: Any) -> Any:

@@ -81,6 +81,7 @@ def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> Cluste
         kubernetes=cluster.kubernetes.version,
         devices=cluster.devices,
         profiles=cluster.profiles,
+        also=[each.pod.kind for each in cluster.headroom.examples()],
         ledger=None if policy is None else _ledger(cluster, policy),
     )
 

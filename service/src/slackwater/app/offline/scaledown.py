@@ -61,7 +61,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     return ScaleDownAnswer(
         removable=[_removable(found) for found in plan.removable],
         kept=[_kept(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
-        skipped=_skipped(snapshot, cluster, budgets),
+        skipped=(*_skipped(snapshot, cluster, budgets), *grown.unmet),
         seconds=round(took, 6),
     )
 

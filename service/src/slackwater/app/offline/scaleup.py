@@ -60,7 +60,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         not_counted=tuple(NotCounted(pod=str(each.pod.key), reason=each.why) for each in plan.passed_over),
         not_looked_at=tuple(str(pod.key) for pod in plan.not_looked_at),
         failures=tuple(FailedPart(about=each.about, error=each.error) for each in plan.failures),
-        skipped=_skipped(grown.snapshot, grown.pending, cluster, settings),
+        skipped=(*_skipped(grown.snapshot, grown.pending, cluster, settings), *grown.unmet),
         seconds=seconds,
     )
 
@@ -97,6 +97,8 @@ def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster
         return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.ignored))
 
     found = dict.fromkeys(note for kind in snapshot.number(pending).tolist() for note in of_kind(kind))
+    if "Pod" in cluster.unknown:
+        found[f"pods, so that none is pending and every node counts as empty: no Pod {cluster.where}"] = None
     if "DaemonSet" in cluster.unknown and pending:
         found[f"the room that DaemonSets take on new nodes of groups without a node: no DaemonSet {cluster.where}"] = None
     if "priority" in settings.autoscaler.expanders and cluster.priorities is None:

@@ -1,0 +1,119 @@
+"""What-if on files keeps the room that CapacityBuffers and annotated controllers ask for, as the service does."""
+
+from typing import Any
+
+import pytest
+
+from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.explain import explain_offline
+from slackwater.app.offline.scaledown import scale_down_answer
+from slackwater.app.offline.scaleup import scale_up_answer
+from slackwater.app.settings import Settings
+from slackwater.app.whatif.question import GroupRegistryView, cluster_of
+from slackwater.model.ids import Instant
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
+
+#: Only one of these fits on a node.
+_APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "edge"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+
+
+def in_shop(kind: str, **body: Any) -> Obj:
+    return {
+        "apiVersion": "x/v1",
+        "kind": kind,
+        "metadata": {"name": "edge", "namespace": "shop", **body.pop("meta", {})},
+        **body,
+    }
+
+
+def a_template() -> Obj:
+    """As a manifest has it: the request comes from the limit."""
+    container = {"name": "app", "resources": {"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}}}
+    return {"metadata": {"labels": {"app": "edge"}}, "spec": {"containers": [container], "affinity": _APART}}
+
+
+def a_deployment(replicas: int, **annotations: str) -> Obj:
+    return in_shop("Deployment", spec={"replicas": replicas, "template": a_template()}, meta={"annotations": annotations})
+
+
+def a_buffer(**spec: Any) -> Obj:
+    return in_shop("CapacityBuffer", spec=spec)
+
+
+_BY_TEMPLATE = a_buffer(podTemplateRef={"name": "edge"}, replicas=3)
+_BY_WORKLOAD = a_buffer(scalableRef={"apiGroup": "apps", "kind": "Deployment", "name": "edge"}, percentage=75)
+_POD_TEMPLATE = in_shop("PodTemplate", template=a_template())
+
+
+def of(*items: Obj) -> Cluster:
+    """The cluster of two nodes, each with a small pod that can move, and these objects."""
+    owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}]
+    nodes = [node_manifest(f"n{at}", labels=node_labels(f"n{at}", "blue")) for at in range(2)]
+    pods = [pod_manifest(f"web-{at}", cpu="100m", on=f"n{at}", meta={"ownerReferences": owner}) for at in range(2)]
+    return read_cluster({"kind": "List", "items": [*nodes, *pods, *items]})
+
+
+@pytest.mark.parametrize(
+    ("items", "new_nodes"),
+    [
+        ((_BY_TEMPLATE, _POD_TEMPLATE), 1),
+        ((_BY_WORKLOAD, a_deployment(4)), 1),
+        ((a_deployment(0, **{"slackwater.dev/slack": "2"}),), 0),
+    ],
+)
+def test_the_room_is_kept_on_the_nodes_and_on_a_new_one(items: tuple[Obj, ...], new_nodes: int) -> None:
+    cluster = of(*items)
+    assert [group.new_nodes for group in scale_up_answer(cluster, Settings()).groups] == [new_nodes]
+    answer = scale_down_answer(cluster, Settings())
+    assert (answer.removable, {each.reason for each in answer.kept}) == ([], {"RoomKeptAsSlack"})
+    explanation = explain_offline(cluster, Settings(), "node", "", "n0")
+    assert (explanation.state, [reason.code for reason in explanation.reasons]) == ("needed", ["RoomKeptAsSlack"])
+
+
+def test_without_them_a_node_may_go_and_is_explained_as_removable() -> None:
+    assert len(scale_down_answer(of(), Settings()).removable) == 1
+    assert explain_offline(of(), Settings(), "node", "", "n0").state == "removable"
+
+
+@pytest.mark.parametrize(
+    ("items", "new_nodes", "note"),
+    [
+        (
+            (_BY_TEMPLATE, _POD_TEMPLATE, in_shop("ResourceQuota", spec={"hard": {"requests.cpu": "2"}})),
+            0,
+            "buffer shop/edge: room is kept for 2 of 3 pods: ",
+        ),
+        ((_BY_TEMPLATE,), 0, "buffer shop/edge: Buffer not ready for provisioning: PodTemplate shop/edge: not found"),
+        ((a_deployment(1, **{"slackwater.dev/slack": "many"}), _BY_WORKLOAD), 0, "Deployment shop/edge: annotation "),
+    ],
+)
+def test_room_that_is_asked_for_and_not_kept_is_said(items: tuple[Obj, ...], new_nodes: int, note: str) -> None:
+    cluster = of(*items)
+    grown = scale_up_answer(cluster, Settings())
+    assert [group.new_nodes for group in grown.groups] == [new_nodes]
+    assert any(each.startswith(note) for each in grown.skipped), grown.skipped
+    assert any(each.startswith(note) for each in scale_down_answer(cluster, Settings()).skipped)
+    assert any(each.startswith(note) for each in explain_offline(cluster, Settings(), "node", "", "n0").notes)
+
+
+def test_a_running_service_answers_with_the_objects_that_it_watches() -> None:
+    headroom = of(_BY_TEMPLATE, _POD_TEMPLATE).headroom
+    view = GroupRegistryView(group_status={}, headroom=headroom)
+    assert cluster_of(SnapshotReplica(), view, Instant(0.0), accounting=False).headroom == headroom
+
+
+def test_a_file_without_pods_says_so_wherever_pods_count() -> None:
+    cluster = read_cluster({"kind": "List", "items": [node_manifest("n0")]})
+    for notes in (
+        scale_up_answer(cluster, Settings()).skipped,
+        scale_down_answer(cluster, Settings()).skipped,
+        explain_offline(cluster, Settings(), "node", "", "n0").notes,
+    ):
+        assert [note for note in notes if note.startswith("pods, so that") and note.endswith("no Pod in the file")]
