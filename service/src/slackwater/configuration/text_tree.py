@@ -22,6 +22,8 @@ LARGEST_TEXT: Final = 1 << 20
 DEEPEST: Final = 32
 MOST_VALUES: Final = 200_000
 
+_BETWEEN: Final = re.compile(r"^---.*$", re.MULTILINE)
+_CONFIG_MAP: Final = re.compile(r"^kind: *ConfigMap *$", re.MULTILINE)
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
 _OTHER_BASE: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -68,10 +70,29 @@ class Document:
     problems: tuple[Problem, ...]
 
 
-def read_document(text: str) -> Document:
-    """Reads one JSON or YAML document. Raises `UnreadableSettings` if no tree can be read at all."""
+def read_document(text: str, kind: str) -> Document:
+    """Reads one JSON or YAML document of this kind. Raises `UnreadableSettings` if no tree can be read at all.
+
+    The document may be in a ConfigMap, which may be one of several manifests or an item of a list: that is how it is kept in
+    repositories and clusters.
+    """
     if len(text) > LARGEST_TEXT:
         raise UnreadableSettings([Problem(path="", seen=f"{len(text)} characters", wanted=f"at most {LARGEST_TEXT}")])
+    manifests = [each for each in _BETWEEN.split(text) if kind in each]
+    document = _read(manifests[0] if len(manifests) == 1 and _CONFIG_MAP.search(manifests[0]) else text)
+    tree = document.tree if isinstance(document.tree, dict) else {}
+    found = tree.get("items") if str(tree.get("kind")).endswith("List") else [tree]
+    maps = [each for each in found if isinstance(each, dict) and each.get("kind") == "ConfigMap"] if found else []
+    if not maps:
+        return document
+    texts = [each for data in (one.get("data") for one in maps) if isinstance(data, dict) for each in data.values()]
+    held = [each for each in texts if isinstance(each, str) and kind in each]
+    if len(held) != 1:
+        raise UnreadableSettings([Problem(path="data", seen=f"{len(held)} texts with kind: {kind}", wanted="one")])
+    return _read(held[0])
+
+
+def _read(text: str) -> Document:
     text = text.removeprefix("\ufeff")
     if text.lstrip().startswith("{"):
         # The YAML parser refuses tabs and some escapes that JSON allows.

@@ -1,5 +1,7 @@
 """What text becomes which tree, and which text is refused before anybody looks at keys."""
 
+import json
+
 import pytest
 import yaml
 
@@ -34,21 +36,21 @@ def test_text_becomes_this_tree(
     loader: type[yaml.SafeLoader], text: str, want_tree: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_tree, "_LOADER", loader)
-    read = read_document(text)
+    read = read_document(text, "K")
     assert read.tree == want_tree
     assert read.problems == ()
 
 
 @pytest.mark.parametrize("text", ["on", "Off", "YES", "no", "y", "N"])
 def test_truth_values_of_yaml_1_1_are_neither_text_nor_true_nor_false(text: str) -> None:
-    tree = read_document(f"a: {text}").tree
+    tree = read_document(f"a: {text}", "K").tree
     want_old = text.lower() in ("on", "yes", "y")
     assert tree == {"a": Ambiguous(text=text, old=want_old)}
     assert as_yaml_1_1(tree) == {"a": want_old}
 
 
 def test_a_leading_zero_is_ambiguous() -> None:
-    tree = read_document("a: [010, 0, 08]").tree
+    tree = read_document("a: [010, 0, 08]", "K").tree
     assert tree == {"a": [Ambiguous(text="010", old=8), 0, 8]}
     assert as_yaml_1_1(tree) == {"a": [8, 0, 8]}
 
@@ -96,7 +98,7 @@ def test_a_trap_is_reported_and_the_rest_still_read(
     loader: type[yaml.SafeLoader], text: str, want_problem: Problem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_tree, "_LOADER", loader)
-    read = read_document(text)
+    read = read_document(text, "K")
     assert read.problems == (want_problem,)
     assert isinstance(read.tree, dict)
 
@@ -129,6 +131,37 @@ def test_a_text_without_a_usable_tree_is_unreadable(
 ) -> None:
     monkeypatch.setattr(text_tree, "_LOADER", loader)
     with pytest.raises(UnreadableSettings) as caught:
-        read_document(text)
+        read_document(text, "K")
     (problem,) = caught.value.problems
     assert want_seen in problem.seen
+
+
+_HELD = "apiVersion: x/v1\nkind: K\na: 1\n"
+
+
+def a_config_map(**data: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(a_config_map(config=_HELD, script="echo")),
+        yaml.safe_dump(a_config_map(config=_HELD)),
+        json.dumps({"kind": "List", "items": [a_config_map(config=_HELD), a_config_map(other="x: [")]}),
+        f"apiVersion: v1\nkind: ServiceAccount\n---\n{yaml.safe_dump(a_config_map(config=_HELD))}---\nkind: Deployment\n",
+    ],
+)
+def test_a_document_in_a_config_map_is_read(text: str) -> None:
+    assert read_document(text, "K") == read_document(_HELD, "K")
+
+
+@pytest.mark.parametrize("data", [{}, {"a": _HELD, "b": _HELD}, {"other": "kind: Z"}])
+def test_a_config_map_without_just_one_such_text_is_refused(data: dict[str, str]) -> None:
+    with pytest.raises(UnreadableSettings, match="texts with kind: K"):
+        read_document(json.dumps(a_config_map(**data)), "K")
+
+
+def test_a_second_document_beside_a_plain_one_is_still_refused() -> None:
+    with pytest.raises(UnreadableSettings, match="a second document"):
+        read_document(f"{_HELD}---\nkind: ConfigMap\n", "K")

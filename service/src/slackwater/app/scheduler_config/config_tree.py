@@ -147,7 +147,7 @@ class SchedulerFile:
 
 def read_scheduler_file(text: str) -> SchedulerFile:
     """Reads a file. Raises `UnreadableSettings` if it is neither YAML nor JSON, or no KubeSchedulerConfiguration."""
-    document = read_document(text)
+    document = read_document(text, KIND)
     tree = as_yaml_1_1(document.tree)
     _require_kind(tree)
     # kube-scheduler refuses most of these. It accepts a merge key, but the merged values are not checked here.
@@ -169,6 +169,8 @@ def load_scheduler_file(path: str) -> dict[str, Any]:
     that kube-scheduler refuses."""
     try:
         file = read_scheduler_file(Path(path).read_text(encoding="utf-8"))
+    except UnreadableSettings as error:
+        raise UnreadableSettings(error.problems, source=path) from error
     except (OSError, ValueError) as error:
         raise UnreadableSettings(
             [Problem(path=PLACE, seen=f"{show(path)} ({error})", wanted="a file that can be read")]

@@ -143,7 +143,7 @@ def load(path: str | Path) -> Settings:
 def loads(text: str, *, source: str = "") -> Settings:
     """Reads the settings of a text, YAML or JSON. Raises `UnreadableSettings` or `SettingsError`."""
     try:
-        return _settings(read_document(text))
+        return _settings(read_document(text, KIND))
     except SettingsError as err:
         raise type(err)(err.problems, source=source) from err.__cause__
 
