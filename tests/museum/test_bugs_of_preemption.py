@@ -7,6 +7,7 @@ Sources: the number of each test is that of an issue or pull request, https://gi
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.model.events import ActivationLost, NodeSeen, VictimEnded
 from slackwater.model.objects import Pod
@@ -138,9 +139,12 @@ def test_134249_in_a_naive_model_each_cycle_deletes_again() -> None:
     assert naive.deleted == ["v", "v", "w"]
 
 
-def test_137655_preemption_waits_for_new_nodes_as_long_as_configured() -> None:
+@pytest.mark.parametrize(("configured", "of_the_pod"), [(30.0, 0.0), (0.0, 30.0), (10.0, 30.0)])
+def test_137655_preemption_waits_for_new_nodes_as_long_as_asked(configured: float, of_the_pod: float) -> None:
+    """By the setting, and by the pod's annotation `kai.scheduler/preemption-delay`."""
     victim, pod = a_pod("v", on="n", cpu="3"), a_pod("p", cpu="2", priority=9)
-    patient = replace(POLICY, preemption=replace(installed.PREEMPTION, enabled=True, delay=30.0))
+    pod = structs.replace(pod, preemption_delay_seconds=of_the_pod)
+    patient = replace(POLICY, preemption=replace(installed.PREEMPTION, enabled=True, delay=configured))
     cluster = Cluster(a_node("n"), victim, pod, policy=patient)
     assert cluster.filter(pod) == [Reason.NOT_ENOUGH_CPU]
     cluster.after(20)

@@ -94,6 +94,16 @@ DELETION_CANDIDATE_TAINT: Final = "DeletionCandidateOfClusterAutoscaler"
 DELAY_DELETION_GROUP: Final = "delay-deletion.cluster-autoscaler.kubernetes.io"
 #: Annotation on a Pod, an integer: a ReplicaSet that shrinks removes Pods of a lower cost first.
 POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+#: Annotation on a Pod, an integer: what its eviction costs when a node is removed. Counts before `POD_DELETION_COST`.
+DISRUPTION_COST: Final = "node-autoscaling.kubernetes.io/disruption-cost"
+#: Karpenter's annotation with the meaning of `DISRUPTION_COST`. Counts before it.
+KARPENTER_DISRUPTION_COST: Final = "karpenter.sh/disruption-cost"
+#: Annotation on a Pod: the ProvisioningRequest that provides its nodes. No node is added for the Pod.
+CONSUME_PROVISIONING_REQUEST: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
+#: The older name of `CONSUME_PROVISIONING_REQUEST`.
+CONSUME_PROVISIONING_REQUEST_OLD: Final = "cluster-autoscaler.kubernetes.io/consume-provisioning-request"
+#: KAI Scheduler's annotation on a Pod, a duration: the Pod preempts nobody until it has been refused for so long.
+PREEMPTION_DELAY: Final = "kai.scheduler/preemption-delay"
 #: Karpenter's annotation on a Pod or Node, "true": it is not disrupted. On a Pod also a duration after its start.
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 #: API group of CapacityBuffer.

@@ -39,10 +39,11 @@ def counted_at(second: float, *pods: Pod, rules: PendingRules | None = None) -> 
         ),
         (structs.replace(a_pod("p"), eviction_facts=EvictionFacts(daemon=True)), "it comes with its node"),
         (structs.replace(a_pod("p"), vertical_problem="no number"), "its annotations cannot be read: no number"),
+        (structs.replace(a_pod("p"), provisioning_request="pr"), "ProvisioningRequest pr provides its nodes"),
         (a_pod("p", deleting=True), "it has a node, has ended or is being deleted"),
         (a_pod("p", on="n"), "it has a node, has ended or is being deleted"),
     ],
-    ids=["gated", "expendable", "DaemonSet's", "said to be a DaemonSet's", "unreadable", "leaving", "placed"],
+    ids=["gated", "expendable", "DaemonSet's", "said to be a DaemonSet's", "unreadable", "provisioned", "leaving", "placed"],
 )
 def test_pods_that_need_no_node_are_passed_over_with_the_reason(pod: Pod, want: str) -> None:
     found = demand_of([pod])

@@ -147,6 +147,36 @@ def test_every_file_in_backquotes_exists(page: Path) -> None:
     assert wrong == []
 
 
+# --- names of others ----------------------------------------------------------------------------------------------------
+
+
+_NAMES: Final = Path("docs/names.md")
+#: Names with the domains of Kubernetes, Cluster Autoscaler, Karpenter, Descheduler, KAI Scheduler and Neon; no API versions.
+_OF_OTHERS: Final = re.compile(
+    r"(?:[a-z0-9-]+\.)*(?:kubernetes\.io|x-k8s\.io|karpenter\.sh|kai\.scheduler|neon\.tech)/(?!v\d)[\w.-]+"
+)
+#: Names of in-tree volume plug-ins are no labels.
+_VOLUME_PLUGINS: Final = re.compile(r"kubernetes\.io/(?:aws-ebs|azure-\w+|cinder|gce-pd|no-provisioner|[a-z]+-volume)")
+
+
+def _names_in_code() -> set[str]:
+    texts = (node.value for source in SOURCES for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    found = {text for text in texts if isinstance(text, str) and _OF_OTHERS.fullmatch(text)}
+    return {name for name in found if not _VOLUME_PLUGINS.fullmatch(name)}
+
+
+def test_every_name_of_others_that_the_code_reads_is_on_the_page_and_none_that_it_does_not() -> None:
+    """Honoured names are in the first tables, the others in the last, with why."""
+    page, _, ignored = _NAMES.read_text().partition("## Events")[0].partition("## Names that Slackwater does not follow")
+    listed = [
+        {name for row in re.findall(r"^\| (`.*?) \|", part, re.MULTILINE) for name in row.strip("`").split("`, `")}
+        for part in (page, ignored)
+    ]
+    read, followed, left = _names_in_code(), *({name for name in each if _OF_OTHERS.fullmatch(name)} for each in listed)
+    assert (read - followed, followed - read, left & read) == (set(), set(), set())
+    assert min(len(left), len(read) - 40) > 10
+
+
 # --- commands -------------------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ class EvictionFacts:
 
     `mirror_pod`: the kubelet runs the pod from a file; the API only shows it. `daemon`: an annotation says that the pod is to
     be treated like a DaemonSet's. `local_volumes` are its emptyDirs on disk and hostPaths, without those that an annotation
-    exempts. `deletion_cost` says in which order the controller removes its pods: the lowest first. `slack` is the text of the
+    exempts. `deletion_cost` says what an eviction costs, by the annotations for that. `slack` is the text of the
     annotation that asks for room for more such pods, "" without one.
     `do_not_disrupt`: for so many seconds after its start the pod may not be disrupted; infinite if it never may, 0 if no
     annotation protects it.

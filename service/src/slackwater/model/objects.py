@@ -137,6 +137,10 @@ class Pod(Struct, frozen=True, kw_only=True):
     gates: tuple[str, ...] = ()
     #: For how long after the pod's creation no node may be added for it, by its annotation.
     scale_up_delay_seconds: float | None = None
+    #: For how long after its first refusal the pod preempts nobody, by its annotation.
+    preemption_delay_seconds: float = 0.0
+    #: The ProvisioningRequest that provides the pod's nodes; empty if none does.
+    provisioning_request: str = ""
     successor: Kind | None = None
     starting: bool = False
     #: The condition DisruptionTarget as "reason: message": who is ending the pod; None if nobody has said so.

@@ -61,6 +61,31 @@ def test_a_pods_place_in_its_controllers_order_of_deletion(text: str, want: int)
     assert pod().eviction_facts.deletion_cost == 0
 
 
+def test_the_costs_of_evictions_are_read_in_karpenters_order() -> None:
+    """The first text counts even if it is no number, as in Karpenter. Pods differ though only one of the texts does."""
+    names = ["karpenter.sh/disruption-cost", "node-autoscaling.kubernetes.io/disruption-cost"]
+    names.append("controller.kubernetes.io/pod-deletion-cost")
+    decoder = PodDecoder(KindInterner())
+
+    def cost(*texts: str | None) -> int:
+        annotations = {name: text for name, text in zip(names, texts, strict=True) if text is not None}
+        body = {"metadata": {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}}
+        return decoder.decode(json.dumps(body).encode()).eviction_facts.deletion_cost
+
+    assert [cost("3", "2", "1"), cost(None, "2", "1"), cost(None, None, "1"), cost("much", "2", "1")] == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("prefix", ["autoscaling.x-k8s.io", CA])
+def test_a_pod_may_say_which_provisioning_request_provides_its_nodes(prefix: str) -> None:
+    assert pod({f"{prefix}/consume-provisioning-request": "pr-1"}).provisioning_request == "pr-1"
+    assert pod().provisioning_request == ""
+
+
+@pytest.mark.parametrize(("text", "want"), [("1h30m", 5400.0), ("5", 0.0), ("soon", 0.0)])
+def test_a_pod_may_say_for_how_long_it_preempts_nobody(text: str, want: float) -> None:
+    assert pod({"kai.scheduler/preemption-delay": text}).preemption_delay_seconds == want
+
+
 def resizing(reason: str, *, node: str = "n1") -> Pod:
     """A pod that asks 3 CPUs and holds 1."""
     held = {"requests": {"cpu": "1"}}

@@ -24,6 +24,7 @@ from slackwater.adapters.kube.pod_constraints import images, pod_constraints, re
 from slackwater.adapters.kube.pod_requests import Ask, missing_request, read_amounts, resize_pending, whole
 from slackwater.adapters.kube.pod_signature import plain_signature
 from slackwater.adapters.kube.structs import (
+    AnnotationsWire,
     BudgetSpecWire,
     BudgetStatusWire,
     BudgetWire,
@@ -124,6 +125,9 @@ class NodeDecoder:
         )
 
 
+_NO_ANNOTATIONS: Final = AnnotationsWire()
+
+
 @dataclass(slots=True)
 class PodDecoder:
     """Decodes the JSON of a Pod into a `Pod`; pods of one equivalence group share its `Kind`."""
@@ -142,6 +146,7 @@ class PodDecoder:
         """Decodes one pod. Raises ValueError."""
         wire = _POD.decode(raw)
         meta, spec, status = _named(wire.metadata), wire.spec, wire.status
+        notes = meta.annotations or _NO_ANNOTATIONS
         namespace = self._names.share(meta.namespace)
         labels = self._labels.share(tuple(sorted(meta.labels.items()))) if meta.labels else ()
         unschedulable, ready, disruption = _conditions(status.conditions)
@@ -170,9 +175,11 @@ class PodDecoder:
             ready=ready,
             overdue_at=overdue_at(wire),
             grace_seconds=_grace_seconds(wire),
-            preempting=read_preempting(meta.annotations.preempting) if meta.annotations is not None else None,
+            preempting=read_preempting(notes.preempting),
             gates=tuple(gate.name for gate in spec.scheduling_gates) if spec.scheduling_gates else (),
-            scale_up_delay_seconds=_delay(meta.annotations.scale_up_delay) if meta.annotations is not None else None,
+            scale_up_delay_seconds=_delay(notes.scale_up_delay),
+            preemption_delay_seconds=_delay(notes.preemption_delay) or 0.0,
+            provisioning_request=notes.provisioning_request or notes.provisioning_request_old or "",
             disruption=disruption,
         )
 

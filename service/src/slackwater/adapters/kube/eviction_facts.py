@@ -109,7 +109,7 @@ def _texts(annotations: AnnotationsWire | None) -> tuple[str | None, ...]:
         annotations.daemon_set_pod,
         annotations.mirror_pod,
         annotations.config_source,
-        annotations.deletion_cost,
+        annotations.cost,
         annotations.slack,
         annotations.do_not_disrupt,
     )
@@ -124,7 +124,7 @@ def _eviction_facts(meta: MetaWire, local: tuple[str, ...]) -> EvictionFacts:
         daemon=annotations.daemon_set_pod == "true",
         safe_to_evict=_SAFE_TO_EVICT.get(annotations.safe_to_evict or ""),
         local_volumes=tuple(name for name in local if name not in given_free),
-        deletion_cost=_whole(annotations.deletion_cost),
+        deletion_cost=_whole(annotations.cost),
         slack=(annotations.slack or "").strip(),
         do_not_disrupt=_protected_seconds(annotations.do_not_disrupt),
     )

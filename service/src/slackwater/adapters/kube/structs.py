@@ -28,9 +28,19 @@ class AnnotationsWire(Struct, gc=False):
     config_source: str | None = field(name=names.CONFIG_SOURCE, default=None)
     preempting: str | None = field(name=names.PREEMPTING, default=None)
     deletion_cost: str | None = field(name=names.POD_DELETION_COST, default=None)
+    disruption_cost: str | None = field(name=names.DISRUPTION_COST, default=None)
+    karpenter_cost: str | None = field(name=names.KARPENTER_DISRUPTION_COST, default=None)
+    provisioning_request: str | None = field(name=names.CONSUME_PROVISIONING_REQUEST, default=None)
+    provisioning_request_old: str | None = field(name=names.CONSUME_PROVISIONING_REQUEST_OLD, default=None)
+    preemption_delay: str | None = field(name=names.PREEMPTION_DELAY, default=None)
     scale_up_delay: str | None = field(name=names.SCALE_UP_DELAY, default=None)
     slack: str | None = field(name=names.SLACK, default=None)
     do_not_disrupt: str | None = field(name=names.DO_NOT_DISRUPT, default=None)
+
+    @property
+    def cost(self) -> str | None:
+        """What an eviction costs. As in Karpenter, the first text counts even if it is no number."""
+        return next((text for text in (self.karpenter_cost, self.disruption_cost) if text is not None), self.deletion_cost)
 
 
 class MetaWire(BaseMetaWire):

@@ -66,8 +66,8 @@ class Preemptors:
         preemption began. `helps` may reject the cheapest candidate."""
         if not policy.enabled or policy.paused or not self._may_preempt(pod, policy, now):
             return False
-        if policy.delay:
-            delayed = self._delayed.setdefault(pod.uid, _Delayed(pod, Instant(now + policy.delay)))
+        if delay := max(policy.delay, pod.preemption_delay_seconds):
+            delayed = self._delayed.setdefault(pod.uid, _Delayed(pod, Instant(now + delay)))
             if delayed.until > now:
                 return False
         best: list[Candidate] = []

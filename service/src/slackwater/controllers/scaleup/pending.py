@@ -155,6 +155,7 @@ def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str 
             pod.priority < rules.expendable_pods_priority_cutoff
             and f"expendable: its priority {pod.priority} is below {rules.expendable_pods_priority_cutoff}"
         )
+        or (pod.provisioning_request and f"ProvisioningRequest {pod.provisioning_request} provides its nodes")
         or (is_daemon(pod) and "it comes with its node")
         or (pod.vertical_problem and f"its annotations cannot be read: {pod.vertical_problem}")
         or (
