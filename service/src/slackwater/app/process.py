@@ -30,6 +30,7 @@ from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
 from slackwater.adapters.kube.client import KubeClient, open_client
 from slackwater.app.leader_election import Election, OpenListener, max_connections, open_election, open_listeners
 from slackwater.app.policies import dispatcher_config_of
+from slackwater.app.scheduler_config.check import unfollowed
 from slackwater.app.settings import Settings
 from slackwater.app.version_watch import FollowedVersion
 from slackwater.app.wiring import Service
@@ -78,6 +79,8 @@ async def serve(
     rng = Random()
     raise_limit()
     keep_large_values_apart()
+    for finding in unfollowed(settings):
+        _log.warning("kube-scheduler's configuration not followed", detail=f"{finding.path}: {finding.why}")
     async with AsyncExitStack() as stack:
         sockets = stack.enter_context(ExitStack())
         opened = open_listeners(settings.listeners, sockets, Times().wall)

@@ -1,11 +1,13 @@
 """Every known trap of a KubeSchedulerConfiguration: a clean file with one thing changed is found out, at its place."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from slackwater.app.scheduler_config import generate
+from slackwater.app.scheduler_config.check import unfollowed
 from slackwater.app.settings import Settings, loads
 from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, binding, changed, found, traps
 
@@ -115,11 +117,11 @@ def test_a_bind_verb_that_our_configuration_does_not_want() -> None:
 
 def test_an_extender_that_is_called_after_the_choice() -> None:
     file = changed(extenders=[*CLEAN["extenders"], OTHER_EXTENDER])
-    assert traps(file) == [("extenders[1]", "extender-after-choice", "warning")]
+    assert traps(file) == [("extenders[1]", "extender-after-choice", "warning"), UNFOLLOWED]
     several = loads(HEADER + "extender: {bind: true}\n")
     left_out = binding()
     left_out["extenders"].append(OTHER_EXTENDER)
-    assert found(left_out, several) == []
+    assert traps(left_out, several) == [UNFOLLOWED]
 
 
 def test_a_plug_in_of_others_whose_scores_are_unknown() -> None:
@@ -140,14 +142,18 @@ def test_no_extender_at_all() -> None:
 
 
 OTHER_EXTENDER = {"urlPrefix": "http://127.0.0.1:9999/other", "filterVerb": "check", "ignorable": True}
+UNFOLLOWED = ("extenders[1].filterVerb", "not-followed", "advice")
 
 
 def test_an_extender_of_others_may_be_what_ours_must_not() -> None:
-    assert found(changed(extenders=[OTHER_EXTENDER, *CLEAN["extenders"]]), Settings()) == []
+    """But plans do not know what it refuses, which is advice."""
+    file = changed(extenders=[OTHER_EXTENDER, *CLEAN["extenders"]])
+    assert traps(file, Settings()) == [("extenders[0].filterVerb", "not-followed", "advice")]
 
 
 def test_only_extenders_of_others() -> None:
-    assert traps(changed(extenders=[OTHER_EXTENDER, OTHER_EXTENDER])) == [("extenders", "no-extender", "error")]
+    want = [("extenders", "no-extender", "error"), ("extenders[0].filterVerb", "not-followed", "advice"), UNFOLLOWED]
+    assert traps(changed(extenders=[OTHER_EXTENDER, OTHER_EXTENDER])) == want
 
 
 def test_two_extenders_that_bind() -> None:
@@ -206,6 +212,30 @@ def test_a_disabled_filter_is_not_checked(point: str) -> None:
     (finding,) = found(file)
     assert (finding.path, finding.trap) == ("profiles[0].plugins", "filters-disabled")
     assert finding.why.startswith("NodePorts disabled")
+    followed = loads(HEADER + "extender: {schedulerConfig: /etc/scheduler.yaml}")
+    assert "filters-disabled" not in [each.trap for each in found(file, followed)], "plans go by this file then"
+
+
+@pytest.mark.parametrize("point", ["filter", "multiPoint"])
+def test_filters_that_plans_do_not_know_are_named(point: str) -> None:
+    findings = found(
+        profile({point: {"enabled": [{"name": "NodeResourceTopologyMatch"}]}}), loads(HEADER + "extender: {bind: true}")
+    )
+    (finding,) = (each for each in findings if each.trap == "not-followed")
+    assert (finding.path, finding.severity) == ("profiles[0].plugins", "advice")
+    assert "NodeResourceTopologyMatch" in finding.why
+
+
+def test_what_of_its_file_a_service_does_not_follow_is_known_at_start(tmp_path: Path) -> None:
+    args = {"scoringStrategy": {"type": "Best"}}
+    other = {"schedulerName": "other", "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
+    file = tmp_path / "scheduler.yaml"
+    extenders = [*CLEAN["extenders"], OTHER_EXTENDER]
+    file.write_text(yaml.safe_dump(changed(profiles=[*CLEAN["profiles"], other], extenders=extenders)))
+    unheeded = unfollowed(loads(HEADER + f"extender: {{schedulerConfig: {file}}}"))
+    place = "profiles[1].pluginConfig[0].args.scoringStrategy.type"
+    assert [(each.path, each.trap) for each in unheeded] == [(place, "scores-not-supported"), UNFOLLOWED[:2]]
+    assert unfollowed(Settings()) == []
 
 
 def test_a_filter_that_is_enabled_again_is_there() -> None:
@@ -263,6 +293,15 @@ def test_null_counts_as_absent() -> None:
             "bindVerb": "bind",
             "managedResources": [{"name": "g/a"}],
         },
+        # HAMi with our path: its verbs and its certificate are its own
+        {
+            "urlPrefix": "https://127.0.0.1:443/scheduler",
+            "filterVerb": "filter",
+            "bindVerb": "bind",
+            "enableHTTPS": True,
+            "tlsConfig": {"insecure": True},
+            "managedResources": [{"name": "g/a", "ignoredByScheduler": True}],
+        },
         # a GPU share's, TopoLVM's, Stork's
         {"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter", "bindVerb": "bind"},
         {"urlPrefix": "http://127.0.0.1:9251", "filterVerb": "predicate", "prioritizeVerb": "prioritize", "weight": 1},
@@ -270,11 +309,21 @@ def test_null_counts_as_absent() -> None:
     ],
 )
 @pytest.mark.parametrize("settings", [None, Settings()])
-def test_the_only_extender_is_not_ours_unless_it_has_our_port_or_path(other: dict[str, Any], settings: Settings | None) -> None:
+def test_the_only_extender_is_not_ours_unless_it_has_our_port_or_our_path_and_verbs(
+    other: dict[str, Any], settings: Settings | None
+) -> None:
     """What is right for us (no managedResources, our verbs) would break it."""
     reported = found(changed(extenders=[other]), settings)
     assert ("extenders", "no-extender") in [(finding.path, finding.trap) for finding in reported]
-    ours = {"managed-resources", "verb", "url-prefix", "node-cache", "http-timeout", "differs-from-config"}
+    ours = {
+        "managed-resources",
+        "verb",
+        "url-prefix",
+        "node-cache",
+        "http-timeout",
+        "differs-from-config",
+        "https-not-verified",
+    }
     assert [finding for finding in reported if finding.trap in ours] == []
 
 

@@ -8,11 +8,12 @@ pkg/scheduler/extender.go, schedule_one.go (scores times weight times 10, not cl
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from slackwater.app.scheduler_config.config_tree import Finding, Severity, entries, read_scheduler_file
 from slackwater.app.scheduler_config.filters_and_scores import MEANINGS, PREFERENCES, in_tree_weights
-from slackwater.app.scheduler_config.profile import file_findings, profile_findings
+from slackwater.app.scheduler_config.profile import file_findings, not_followed, profile_findings
 from slackwater.app.scheduler_config.transport import PATH, CertificateNames, target_of, transport_findings
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
@@ -72,6 +73,17 @@ def check(text: str, settings: Settings | None, *, certificate: CertificateNames
     return [*file.findings, *(finding for finding in found if finding.path not in refused)]
 
 
+def unfollowed(settings: Settings) -> list[Finding]:
+    """What of the file `extender.schedulerConfig` plans and node choice do not follow; none without a file. The file can be
+    read."""
+    path = settings.extender.scheduler_config
+    text = None if path is None else Path(path).read_text(encoding="utf-8")
+    return [] if text is None else [each for each in check(text, settings) if each.trap in _UNFOLLOWED]
+
+
+_UNFOLLOWED: Final = frozenset({"not-followed", "scores-not-supported"})
+
+
 def _extenders_findings(
     tree: dict[str, Any], settings: Settings | None, certificate: CertificateNames | None
 ) -> Iterator[Finding]:
@@ -83,7 +95,9 @@ def _extenders_findings(
     for at, extender in extenders:
         yield from refusal_findings(extender, at)
         if at not in ours:
-            yield from transport_findings(extender, at, None, None)
+            if extender.get("filterVerb"):
+                yield not_followed((*at, "filterVerb"), f"what the extender at {show(extender.get('urlPrefix'))} refuses")
+            yield from transport_findings(extender, at, None, None, ours=False)
             continue
         yield from failure_findings(extender, at, settings)
         yield from weight_findings(extender, at, profiles, settings)
@@ -113,13 +127,15 @@ def _later_extender_findings(
 
 
 def _our_places(extenders: list[tuple[Steps, dict[str, Any]]], settings: Settings | None) -> list[Steps]:
-    """The places of the extender entries that are this service: those with our port, or else with our path. A single entry also
-    counts as ours if it has no usable URL, which is then reported as such."""
-    targets = [(at, target) for at, extender in extenders if (target := target_of(extender)) is not None]
+    """The places of the extender entries that are this service: those with our port, or else those with our path and a verb
+    that others on this path (HAMi) have not. A single entry also counts as ours if it has no usable URL, which is then reported
+    as such."""
+    targets = [(at, target, extender) for at, extender in extenders if (target := target_of(extender)) is not None]
     port = (settings or Settings()).listeners.extender.address.port
-    if same_port := [at for at, target in targets if target.port == port]:
+    if same_port := [at for at, target, _ in targets if target.port == port]:
         return same_port
-    if same_path := [at for at, target in targets if target.path == PATH]:
+    own = [(key, VERBS[key][0]) for key in ("prioritizeVerb", "preemptVerb")]
+    if same_path := [at for at, target, each in targets if target.path == PATH and any(each.get(k) == verb for k, verb in own)]:
         return same_path
     return [at for at, extender in extenders if len(extenders) == 1 and target_of(extender) is None]
 

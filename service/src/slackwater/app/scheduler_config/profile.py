@@ -103,10 +103,13 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
     """Findings on scores that the choice of a node does not follow. Without our configuration the defaults are assumed, and
     each profile counts as ours if Slackwater names nodes."""
     assumed, settings = settings is None, settings or Settings()
-    if settings.extender.bind or not (names_nodes if assumed else _is_ours(profile, settings)):
+    ours = names_nodes if assumed else _is_ours(profile, settings)
+    if settings.extender.bind or not (ours or settings.extender.scheduler_config):
         return
     scores, findings = profile_scores(profile, at)
     yield from findings
+    if not ours:
+        return
     if scores != ScoreProfile() and settings.extender.scheduler_config is None:
         yield Finding(
             path=json_path(at),
@@ -116,11 +119,7 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             + (", and name that configuration here with --config" if assumed else ""),
             severity="warning",
         )
-    plugins = profile.get("plugins", {})
-    enabled = {
-        plugin.get("name", "") for point in ("score", "multiPoint") for plugin in plugins.get(point, {}).get("enabled", [])
-    }
-    if foreign := sorted(enabled - IN_TREE - {""}):
+    if foreign := _foreign(profile, "score"):
         yield Finding(
             path=json_path((*at, "plugins")),
             trap="choice-by-default-scores",
@@ -128,6 +127,23 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
             fix="set extender.bind: true where its scores matter",
             severity="warning",
         )
+
+
+def _foreign(profile: dict[str, Any], point: str) -> list[str]:
+    """The enabled plug-ins of an extension point that are not in-tree."""
+    sets = (profile.get("plugins", {}).get(each, {}) for each in (point, "multiPoint"))
+    return sorted({plugin.get("name", "") for each in sets for plugin in each.get("enabled", [])} - IN_TREE - {""})
+
+
+def not_followed(at: Steps, what: str) -> Finding:
+    """The finding that plans do not know `what` at this place of the file."""
+    return Finding(
+        path=json_path(at),
+        trap="not-followed",
+        why=f"plans for nodes do not know {what}: they may count on a node that kube-scheduler then refuses",
+        fix="nothing, where that is rare; `slackwater explain pod` shows kube-scheduler's own message",
+        severity="advice",
+    )
 
 
 def _profile_percentage_findings(profile: dict[str, Any], at: Steps, settings: Settings | None) -> Iterator[Finding]:
@@ -164,7 +180,9 @@ def profile_findings(tree: dict[str, Any], settings: Settings | None, *, names_n
     for at, profile in profiles:
         yield from _profile_percentage_findings(profile, at, settings)
         yield from _choice_findings(profile, at, settings, names_nodes=names_nodes)
-        yield from _plugin_findings(profile, at)
+        yield from _plugin_findings(
+            profile, at, followed=settings is not None and settings.extender.scheduler_config is not None
+        )
 
 
 def _name_findings(profiles: list[tuple[Steps, dict[str, Any]]]) -> Iterator[Finding]:
@@ -180,15 +198,18 @@ def _name_findings(profiles: list[tuple[Steps, dict[str, Any]]]) -> Iterator[Fin
             yield Finding(path=path, trap="profile-name", why=why, fix="give every profile a name of its own")
 
 
-def _plugin_findings(profile: dict[str, Any], at: Steps) -> Iterator[Finding]:
+def _plugin_findings(profile: dict[str, Any], at: Steps, *, followed: bool) -> Iterator[Finding]:
+    """`followed`: plans go by the filters of this file."""
+    if foreign := _foreign(profile, "filter"):
+        yield not_followed((*at, "plugins"), f"the filters of {', '.join(foreign)}")
     plugins = profile.get("plugins", {})
     missing = [name for name in FILTERS if weight_at(name, "filter", plugins) is None]
-    if missing:
+    if missing and not followed:
         yield Finding(
             path=json_path((*at, "plugins")),
             trap="filters-disabled",
-            why=f"{', '.join(missing)} disabled: Slackwater leaves to kube-scheduler what its filters check, so nobody does",
-            fix="do not disable in-tree filters",
+            why=f"{', '.join(missing)} disabled: plans for nodes apply these filters all the same",
+            fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file",
             severity="warning",
         )
     if weight_at("DefaultPreemption", "postFilter", plugins) is None:

@@ -95,7 +95,7 @@ def target_of(extender: dict[str, Any]) -> Target | None:
 
 
 def transport_findings(
-    extender: dict[str, Any], at: Steps, settings: Settings | None, names: CertificateNames | None
+    extender: dict[str, Any], at: Steps, settings: Settings | None, names: CertificateNames | None, *, ours: bool = True
 ) -> Iterator[Finding]:
     """All findings on the connection to one extender. `settings` and `names`, the names in the listener's certificate, are
     passed only for our own extender."""
@@ -110,7 +110,7 @@ def transport_findings(
         return
     yield from _url_findings(urlsplit(target.url), at)
     yield from _clear_text_findings(extender, target, at, settings)
-    yield from _verification_findings(extender, target, at, names)
+    yield from _verification_findings(extender, target, at, names, ours=ours)
     if settings is not None:
         yield from _listener_findings(extender, target, at, settings)
 
@@ -157,12 +157,12 @@ def _clear_text_findings(extender: dict[str, Any], target: Target, at: Steps, se
 
 
 def _verification_findings(
-    extender: dict[str, Any], target: Target, at: Steps, names: CertificateNames | None
+    extender: dict[str, Any], target: Target, at: Steps, names: CertificateNames | None, *, ours: bool
 ) -> Iterator[Finding]:
     tls = extender.get("tlsConfig", {})
     where = json_path((*at, "tlsConfig"))
     has_ca = bool(tls.get("caFile") or tls.get("caData"))
-    if tls.get("insecure"):
+    if tls.get("insecure") and (ours or has_ca):  # without a CA some others serve certificates that nobody can verify (HAMi)
         refused = ", and refuses to start with a CA beside it" if has_ca else ""
         yield Finding(
             path=f"{where}.insecure",
