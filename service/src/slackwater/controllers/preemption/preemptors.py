@@ -64,7 +64,18 @@ class Preemptors:
     ) -> bool:
         """Begins a preemption for a pod that fits on none of the rows, if it may preempt and a candidate is found. True if a
         preemption began. `helps` may reject the cheapest candidate."""
-        if not policy.enabled or policy.paused or not self._may_preempt(pod, policy, now):
+        may_begin = (
+            policy.enabled
+            and not policy.paused
+            and pod.kind.preempts
+            and not pod.deleting
+            and not self._preemptions.is_backing_off(pod.uid, now)
+            and self._preemptions.number_of(pod.uid) is None
+            and self._preemptions.may_begin(policy)
+            and any(found < pod.priority for found in self._state.pods.priorities)
+            and not self._preemptions.accepted.awaited(pod.uid, self._potential_victims.seen_on, now)
+        )
+        if not may_begin:
             return False
         if delay := max(policy.delay, pod.preemption_delay_seconds):
             delayed = self._delayed.setdefault(pod.uid, _Delayed(pod, Instant(now + delay)))
@@ -81,17 +92,6 @@ class Preemptors:
         self.forget(pod.uid)
         self._preemptions.begin(pod, best[0], policy, now, others=runners_up(best[0], best))
         return True
-
-    def _may_preempt(self, pod: Pod, policy: PreemptionPolicy, now: Instant) -> bool:
-        return (
-            pod.kind.preempts
-            and not pod.deleting
-            and not self._preemptions.is_backing_off(pod.uid, now)
-            and self._preemptions.number_of(pod.uid) is None
-            and self._preemptions.may_begin(policy)
-            and any(found < pod.priority for found in self._state.pods.priorities)
-            and not self._preemptions.accepted.awaited(pod.uid, self._potential_victims.seen_on, now)
-        )
 
     def _worth_a_search(self, pod: Pod, rows: Rows, codes: Codes, now: Instant) -> Iterator[PreemptionNode]:
         """The nodes among `rows` to search for victims, the most promising first; `codes` are filter's verdicts on the rows.
