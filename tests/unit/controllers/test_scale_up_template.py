@@ -16,7 +16,7 @@ from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import Toleration
 from slackwater.model.resources import amounts_of
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater_protocol.names import NODE_GROUP, TO_BE_DELETED_TAINT
+from slackwater_protocol.names import NODE_GROUP, TEMPLATE_NODE, TO_BE_DELETED_TAINT
 from tests.support.builders import a_node, a_pod
 from tests.support.scalingup import a_group, a_template
 
@@ -89,7 +89,7 @@ def test_a_new_node_carries_the_labels_that_every_node_gets() -> None:
     bare = replace(GROUP, template=a_node("said"))
     template = template_of(bare, [], pods_on=lambda _: ())
     assert template is not None
-    assert set(template.node.labels) == {HOSTNAME, NODE_GROUP}
+    assert set(template.node.labels) == {HOSTNAME, NODE_GROUP, TEMPLATE_NODE}
 
 
 def test_system_amounts_are_subtracted_from_the_providers_template_alone() -> None:
@@ -202,7 +202,7 @@ def test_taints_of_start_and_status_are_configured() -> None:
 
 def test_a_label_that_most_nodes_lack_is_no_property_of_their_group() -> None:
     odd, rest = a_node("a", labels={"disk": "ssd", "broken": "yes"}), [a_node(name, labels={"disk": "ssd"}) for name in "bc"]
-    assert set(found(odd, *rest).node.labels) == {HOSTNAME, "disk"}
+    assert set(found(odd, *rest).node.labels) == {HOSTNAME, TEMPLATE_NODE, "disk"}
 
 
 def test_one_odd_node_is_not_the_template_of_its_group() -> None:
@@ -229,7 +229,7 @@ def test_labels_are_as_configured_but_the_kubelet_knows_its_own() -> None:
     nodes = [a_node(f"n{number}", labels={"tier": "old", "rack": "r", "kubernetes.io/arch": "arm64"}) for number in range(3)]
     template = template_of(said, nodes, pods_on=lambda _: ())
     assert template is not None
-    labels = {key: value for key, value in template.node.labels.items() if key != HOSTNAME}
+    labels = {key: value for key, value in template.node.labels.items() if key not in {HOSTNAME, TEMPLATE_NODE}}
     assert labels == {"tier": "new", "rack": "r", "kubernetes.io/arch": "arm64"}
 
 
