@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.model.effects import Activate, Bind, Nominate, ReadPod
 from slackwater.model.events import ActivationLost, NodeSeen, PodGone, PodRead, PodSeen
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import Reason
 from tests.scenarios.test_the_life_of_a_bind import Story
@@ -269,3 +270,15 @@ def test_kinds_are_forgotten_with_their_last_pod() -> None:
     assert len(interner) == 10
     del pods[1:], pod
     assert len(interner) == 1
+
+
+def test_room_that_is_held_for_a_pod_itself_activates_neither_it_nor_one_like_it() -> None:
+    """It was activated when it was nominated; the held room is no more than that."""
+    old, pod, alike = a_pod("old", on="n", cpu="4"), a_pod("p", cpu="3"), a_pod("q", cpu="3")
+    story = Story(a_node("n"), old, pod, alike)
+    assert [story.filter(each, "n") for each in (pod, alike)] == [[Reason.NOT_ENOUGH_CPU]] * 2
+    story.now += 5
+    assert story.state_machine.apply(PodGone(old.uid, old.key), story.at) == []
+    nomination = Hold(key=pod.key, row=Row(0), amounts=pod.need, deadline=Instant(story.now + 60), nominee=0)
+    story.state_machine.state.holds.put(HoldKey(pod.uid), nomination)
+    assert story.after(8) == []

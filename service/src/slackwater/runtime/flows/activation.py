@@ -83,7 +83,7 @@ class UnschedulableActivation:
 
     def _counted(self, pod: Pod, policy: Policy, now: Instant) -> int:
         rows = self._state.nodes.live_rows()
-        rows = rows[self._placement.passing(pod, rows, policy, now)]
+        rows = rows[self._placement.passing_beside_holds(pod, rows, policy, now)]
         if not len(rows):  # the usual case; the constraints of nodes cost more to check
             return 0
         rows = rows[self._state.admitting.of(pod.kind)[rows]]

@@ -260,7 +260,7 @@ class PlacementFlow:
             return False
         earlier = self._state.holds.suspend(pod.uid)
         rows: Rows = np.array([row], np.intp)
-        if not (self._passes_plainly(pod, row, policy) or self._is_passing(pod, rows, policy, now)[0]):
+        if not (self._passes_plainly(pod, row, policy) or self.passing_beside_holds(pod, rows, policy, now)[0]):
             self._state.holds.restore(earlier)
             return False
         self._state.event_counts.attempts += 1
@@ -275,18 +275,19 @@ class PlacementFlow:
         """For each row, whether it is feasible for a pod that is no migration's target; shape (len(rows),). Changes nothing."""
         earlier = self._state.holds.suspend(pod.uid)
         try:
-            return self._is_passing(pod, rows, policy, now)
+            return self.passing_beside_holds(pod, rows, policy, now)
         finally:
             self._state.holds.restore(earlier)
 
-    def _is_passing(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
+    def passing_beside_holds(self, pod: Pod, rows: Rows, policy: Policy, now: Instant) -> Mask:
+        """As `passing`, but room that is held for the pod itself does not count as free: who waits for it was told of it."""
         with self._state.holds.beside(pod, self._controllers.preemptions.number_of(pod.uid)):
             passing: Mask = self._judge(pod, rows, policy, now, asked=False) == OK
         return passing
 
     def _passes_plainly(self, pod: Pod, row: Row, policy: Policy) -> bool:
         """Whether the row is feasible by the plain case of `_judge`: nothing but the pod itself and the row's room can refuse
-        it. False if that is not so, or if more has to be looked at: then `_is_passing` decides."""
+        it. False if that is not so, or if more has to be looked at: then `passing_beside_holds` decides."""
         return (
             not (pod.vertical is not None or self._state.nodes.stricter[row])
             and not len(self._state.quarantine)
