@@ -165,6 +165,14 @@ async def test_an_unused_process_ends_and_the_journals_note_nothing_for_it() -> 
         assert (found.parent != first, asked.process.observation().restarts) == (True, 0)
 
 
+async def test_a_question_while_an_unused_process_ends_makes_no_crash_of_it() -> None:
+    async with a_process(idle_seconds=0.2) as asked:
+        first = (await whole(asked)).parent
+        await until(lambda: asked.process.pid is None, seconds=LONG)
+        assert (await whole(asked)).parent != first
+        assert asked.process.observation().restarts == 0
+
+
 async def test_only_so_many_questions_wait(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     async with a_process() as asked, anyio.create_task_group() as group:

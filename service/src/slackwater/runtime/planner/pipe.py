@@ -94,8 +94,8 @@ class Link:
     """The service's end of the pipes to one planning process.
 
     `fed`: the replica of the process has the whole cluster, so it needs only changes. `ending`: the process was killed and must
-    not be used any more. `rebuilding`: the plan that is being made began with the whole cluster. `longest_silence`: the longest
-    time in seconds without a sign of progress while a plan was being made.
+    not be used any more. `idle`: it was killed because nobody asked. `rebuilding`: the plan that is being made began with the
+    whole cluster. `longest_silence`: the longest time in seconds without a sign of progress while a plan was being made.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class Link:
         self.process = process
         self.fed = False
         self.ending = False
+        self.idle = False
         self.rebuilding = False
         self.longest_silence = 0.0
         self._clock, self._heard_at = clock, clock()

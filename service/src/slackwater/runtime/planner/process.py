@@ -150,12 +150,11 @@ class PlanningProcess:
         short_lives = 0
         while True:
             await self._wanted.wait()
-            seconds = await self._run_once()
-            short_lives = 0 if seconds >= _LONG_LIFE or not self._wanted.is_set() else short_lives + 1
+            short_lives = short_lives + 1 if await self._run_once() else 0
             await anyio.sleep(_BACKOFF.seconds(short_lives))
 
-    async def _run_once(self) -> float:
-        """Runs one process from its start to its end. Returns for how many seconds it lived."""
+    async def _run_once(self) -> bool:
+        """Runs one process from its start to its end. Returns True if it ended by itself after a short life."""
         began = self._clock()
         async with await anyio.open_process(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
@@ -176,11 +175,11 @@ class PlanningProcess:
                 link.fail_waits()
                 self._feed.end()
         seconds = self._clock() - began
-        if self._wanted.is_set():
-            self._ended(process.returncode, process.pid, seconds)
-        else:
+        if link.idle:  # a question that came meanwhile waits for the next process
             _log.info("planning process ended, since nobody asks", pid=process.pid, seconds=round(seconds, 1))
-        return seconds
+            return False
+        self._ended(process.returncode, process.pid, seconds)
+        return seconds < _LONG_LIFE
 
     def _ended(self, code: int | None, pid: int, seconds: float) -> None:
         self._restarts, self._how = self._restarts + 1, "vanished" if code is None else how_ended(code)
@@ -191,6 +190,7 @@ class PlanningProcess:
         while self._plans or self._waiting or self._clock() - self._asked_at <= self._idle_seconds:  # noqa: ASYNC110 - no event
             await anyio.sleep(self._idle_seconds / 10)
         self._wanted = anyio.Event()
+        link.idle = True
         self._now(None)  # plans and questions from now on wait for the next process
         link.kill()
 
