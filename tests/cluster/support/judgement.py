@@ -21,6 +21,8 @@ class Judgement:
     refused: dict[str, int] = field(default_factory=dict)
     added: list[str] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
+    #: Drains whose last pod left before the first drain was given up.
+    emptied: list[str] = field(default_factory=list)
 
 
 def judged(history: History, *, since: int) -> Judgement:
@@ -107,5 +109,9 @@ def _judge_pod(change: Change, before: Mapping[str, Any] | None, moment: _Moment
         for budget, said in moment.budgets.items():
             if _guards(budget, said, change.name, before) and moment.healthy[budget] < said["least"]:
                 found.below.append(f"{budget}: {moment.healthy[budget]} healthy, at least {said['least']}: {change.name}")
+    left = before["node"] if before is not None and change.now is None else None
+    tainted = left in moment.nodes and moment.nodes[left]["tainted"]
+    if left is not None and tainted and not moment.running_pods[left] and not found.given_up:
+        found.emptied.append(left)
     if change.now is not None and change.now["refused"] and not change.now["node"]:
         found.refused.setdefault(change.name, change.version)
