@@ -71,7 +71,8 @@ class NodeGroup:
 
     `target` counts existing, upcoming and requested instances, but none that is being deleted. `template` is an example of a
     new node, None if the provider cannot say: a real node of the group is then copied. `undeletable`: why the provider would
-    refuse to delete machines of the group now, "" if it knows of no reason.
+    refuse to delete machines of the group now, "" if it knows of no reason. `price_micros`: the provider's price of one such
+    node for an hour, in millionths of its currency; None if it says none.
     """
 
     name: GroupName
@@ -83,6 +84,7 @@ class NodeGroup:
     template: Node | None = None
     options: GroupOptions = NO_OPTIONS
     undeletable: str = ""
+    price_micros: int | None = None
 
 
 class Membership:

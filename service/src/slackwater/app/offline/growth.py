@@ -17,6 +17,7 @@ from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
+from slackwater.controllers.scaleup.growable_groups import price_of_new
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
 from slackwater.controllers.slack.headroom_demand import READY, HeadroomDemand, asked_by, source_of
@@ -27,6 +28,7 @@ from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
+from slackwater.model.prices import PriceBook
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield
@@ -74,7 +76,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
     cluster = as_accounted(cluster) if accounting else cluster
-    groups, group_of, starting = growable_groups(cluster, settings)
+    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices)
     slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
     snapshot = snapshot_of(cluster, policy=policy_of(settings).nodes if accounting else None)
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
@@ -114,7 +116,7 @@ def removal_groups(
 
 
 def growable_groups(
-    cluster: Cluster, settings: Settings
+    cluster: Cluster, settings: Settings, *, prices: PriceBook | None = None
 ) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
     """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming."""
     known = cluster.groups
@@ -152,7 +154,10 @@ def growable_groups(
             else:
                 group_of[node.name] = group.name
         upcoming = found.coming + sum(node.name not in group_of for node in nodes)
-        groups.append(GrowableGroup(group=group, template=template, upcoming=upcoming, skip_reason=found.skip_reason))
+        price = price_of_new(group, template, prices)
+        groups.append(
+            GrowableGroup(group=group, template=template, upcoming=upcoming, skip_reason=found.skip_reason, price=price)
+        )
     return tuple(groups), group_of, starting
 
 

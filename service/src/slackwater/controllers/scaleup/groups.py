@@ -19,6 +19,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.prices import Price
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.selectors import EVERYTHING, Selector, selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -60,7 +61,8 @@ class GrowableGroup:
     group may not grow; None if it may.
 
     `upcoming`: the number of the group's nodes that were ordered and are not in the snapshot yet. Planning adds them as copies
-    of the template. `dead`: how many nodes of the group's target will never come; they do not count for its minimum.
+    of the template. `dead`: how many nodes of the group's target will never come; they do not count for its minimum. `price`:
+    what a new node costs; None if prices are not configured, or the group has no template.
     """
 
     group: NodeGroup
@@ -68,6 +70,7 @@ class GrowableGroup:
     upcoming: int = 0
     skip_reason: SkipReason | None = None
     dead: int = 0
+    price: Price | None = None
 
     @property
     def name(self) -> GroupName:

@@ -9,7 +9,9 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import Slices, awaits_slices, template_of
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.prices import Price, PriceBook
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: How many seconds after its creation a ready node without its devices counts as upcoming, because a driver may still publish
@@ -56,7 +58,15 @@ def growable_group(
         upcoming=group_status.upcoming + len(_without_slices(replica, group_status, template, now)),
         skip_reason=skip_reason_of(group_status, why_not),
         dead=group_status.dead,
+        price=price_of_new(group_status.group, template, policy.prices),
     )
+
+
+def price_of_new(group: NodeGroup, template: Template | None, prices: PriceBook | None) -> Price | None:
+    """What a new node of the group costs; None without prices, or without a template."""
+    if prices is None or template is None:
+        return None
+    return prices.of(group.name, template.node, provider=group.price_micros)
 
 
 def bought_slices_of(replica: SnapshotReplica, group_status: NodeGroupStatus, before: Slices, now: UnixTime | None) -> Slices:

@@ -7,6 +7,7 @@ from slackwater.controllers.scaleup.groups import NodeQuota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.model.ids import Seconds
 from slackwater.model.node_taints import TaintRules
+from slackwater.model.prices import PriceBook
 from slackwater.model.resources import Amounts
 
 
@@ -17,7 +18,8 @@ class ScaleUpPolicy:
 
     `balance_similar_groups`: similar groups grow evenly; they may differ in `balancing_ignored_labels`. `system`: what our own
     accounting sets aside on every node. `taints`: which taints belong to single nodes, not to their group. `priorities` is for
-    the expander "priority". `seed` is for the random draw, which also decides among equal options.
+    the expander "priority". `seed` is for the random draw, which also decides among equal options. `prices`: None if prices are
+    not configured.
     """
 
     pending: PendingRules
@@ -32,3 +34,4 @@ class ScaleUpPolicy:
     taints: TaintRules
     priorities: Priorities = field(default_factory=Priorities)
     seed: int = 0
+    prices: PriceBook | None = None
