@@ -6,7 +6,7 @@ unreadable.
 """
 
 import sys
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
@@ -20,10 +20,13 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 #: The API server's limit (k8s.io/apimachinery's JSON decoder), and some more for what stands around an object. Skipping a level
 #: takes less than 50 bytes of the C stack.
 _LEVELS: Final = 10_100
+#: Fields whose keys are chosen by people and whose values are texts.
+_MAPS_OF_TEXTS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
 class ObjectDecoder(Generic[T]):
-    """Decodes JSON into the struct `of`. Raises msgspec's errors, and `RecursionError` for what no API server stores."""
+    """Decodes JSON into the struct `of`. A null field counts as unset, also where the struct allows no null. Raises msgspec's
+    errors, and `RecursionError` for what no API server stores."""
 
     __slots__ = ("_decode",)
 
@@ -33,6 +36,8 @@ class ObjectDecoder(Generic[T]):
     def decode(self, raw: bytes | msgspec.Raw) -> T:
         try:
             return self._decode(raw)
+        except msgspec.ValidationError:
+            return self._decode(without_nulls(raw))  # slow, and rare: an API server writes no such null
         except RecursionError:
             usual = sys.getrecursionlimit()
             sys.setrecursionlimit(usual + _LEVELS)
@@ -40,6 +45,28 @@ class ObjectDecoder(Generic[T]):
                 return self._decode(raw)
             finally:
                 sys.setrecursionlimit(usual)
+
+
+def without_nulls(raw: bytes | msgspec.Raw) -> bytes | msgspec.Raw:
+    """The JSON without fields that are null: API machinery reads null as unset. What cannot be read stays as it is: its
+    decoder says why."""
+    if b"null" not in bytes(raw):
+        return raw
+    try:
+        return msgspec.json.encode(_unset(msgspec.json.decode(raw)))
+    except (ValueError, RecursionError):
+        return raw
+
+
+def _unset(part: Any, *, of_texts: bool = False) -> Any:
+    """`part` without null fields. In a map of texts (`of_texts`) null is the empty text, as in Go."""
+    if isinstance(part, list):
+        return [_unset(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    if of_texts:
+        return {key: "" if value is None else value for key, value in part.items()}
+    return {key: _unset(value, of_texts=key in _MAPS_OF_TEXTS) for key, value in part.items() if value is not None}
 
 
 class Wire(Struct, gc=False, rename="camel"):

@@ -10,6 +10,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from slackwater.adapters.api_objects import ObjectDecoder
+
 _T = TypeVar("_T")
 NULL: Final = msgspec.Raw(b"null")
 
@@ -36,7 +38,7 @@ class ObjectMeta(msgspec.Struct, gc=False):
 class ObjectHead(msgspec.Struct, gc=False):
     """The metadata of any object."""
 
-    metadata: ObjectMeta
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class NodeItems(msgspec.Struct, gc=False):
@@ -88,13 +90,13 @@ class ErrorAnswer(msgspec.Struct):
     Error: str
 
 
-_placing = msgspec.json.Decoder(PlacingArgs)
-_binding = msgspec.json.Decoder(BindingArgs)
-_preemption = msgspec.json.Decoder(PreemptionArgs)
-_head = msgspec.json.Decoder(ObjectHead)
-_names = msgspec.json.Decoder(list[str])
+_placing = ObjectDecoder(PlacingArgs)
+_binding = ObjectDecoder(BindingArgs)
+_preemption = ObjectDecoder(PreemptionArgs)
+_head = ObjectDecoder(ObjectHead)
+_names = ObjectDecoder(list[str])
 _name = msgspec.json.Decoder(str)
-_node_items = msgspec.json.Decoder(NodeItems)
+_node_items = ObjectDecoder(NodeItems)
 encode: Final = msgspec.json.Encoder().encode
 
 
@@ -182,7 +184,7 @@ def node_items(raw: bytes) -> list[msgspec.Raw]:
     return _decoded(_node_items, raw, "Nodes").items or []
 
 
-def _decoded(decoder: "msgspec.json.Decoder[_T]", body: bytes, what: str = "body") -> _T:
+def _decoded(decoder: ObjectDecoder[_T], body: bytes, what: str = "body") -> _T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -260,8 +260,8 @@ class _ServiceWire(Wire):
     spec: _ServiceSpec | None = None
 
 
-_SERVICE: Final = msgspec.json.Decoder(_ServiceWire)
-_SELECTOR: Final = msgspec.json.Decoder(SelectorWire | None)
+_SERVICE: Final = ObjectDecoder(_ServiceWire)
+_SELECTOR: Final = ObjectDecoder(SelectorWire)
 
 
 def decode_service(raw: bytes | msgspec.Raw) -> Mapping[str, str]:
@@ -274,4 +274,5 @@ def decode_selector(kind: str, raw: bytes | msgspec.Raw) -> Selector:
     """The selector of a controller of this kind; None if it has none. Raises ValueError."""
     if kind == "ReplicationController":
         return tuple(Requirement(key, "In", (value,)) for key, value in sorted(decode_service(raw).items()))
-    return selector_of(_SELECTOR.decode(_CONTROLLER.decode(raw).spec.selector))
+    found = _CONTROLLER.decode(raw).spec.selector
+    return selector_of(None if found == _NULL else _SELECTOR.decode(found))

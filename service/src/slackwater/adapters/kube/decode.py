@@ -52,7 +52,7 @@ NamedMeta = TypeVar("NamedMeta", MetaWire, ObjectMetaWire)
 _NODE: Final = ObjectDecoder(NodeWire)
 _BUDGET: Final = ObjectDecoder(BudgetWire)
 _POD: Final = ObjectDecoder(PodWire)
-_TOLERATIONS: Final = msgspec.json.Decoder(list[TolerationWire] | None)
+_TOLERATIONS: Final = ObjectDecoder(list[TolerationWire])
 _IDENTITY: Final = ObjectDecoder(IdentityWire)
 
 _CREATED: Final = "metadata.creationTimestamp"
@@ -309,7 +309,8 @@ def _kind(
 
 @cached_texts(most=_CACHED_SPECS, longest=_LONGEST_SPEC)
 def _tolerations(raw: bytes) -> tuple[Toleration, ...]:
-    return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _TOLERATIONS.decode(raw) or ())
+    wires = () if raw == b"null" else _TOLERATIONS.decode(raw)
+    return tuple(Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in wires)
 
 
 def _conditions(conditions: list[ConditionWire] | None) -> tuple[str | None, bool, str | None]:

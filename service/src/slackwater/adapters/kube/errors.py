@@ -15,9 +15,8 @@ Every message names the request or file, what was seen and, where it helps, what
 
 from typing import Final
 
-import msgspec
-
 from slackwater.adapters.api_calls import NotSent, Response, Unanswered
+from slackwater.adapters.api_objects import ObjectDecoder
 from slackwater.adapters.kube.structs import StatusWire
 
 #: Longer messages of the server are cut, and marked as cut: they go into logs and Outcomes, and may quote a whole object.
@@ -26,7 +25,7 @@ LONGEST_MESSAGE: Final = 500
 #: broken server may ask for an hour, and an event source would lag by as much.
 LONGEST_WAIT_SECONDS: Final = 32.0
 
-_STATUS: Final = msgspec.json.Decoder(StatusWire)
+_STATUS: Final = ObjectDecoder(StatusWire)
 
 
 #: What a parser raises for a document that is malformed or nested too deeply.

@@ -106,7 +106,7 @@ class _VersionWire(Wire):
     git_version: str = ""
 
 
-_VERSION: Final = msgspec.json.Decoder(_VersionWire)
+_VERSION: Final = ObjectDecoder(_VersionWire)
 
 
 async def server_version(client: ApiPort) -> KubernetesVersion:

@@ -11,8 +11,7 @@ them twice changes nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
+from slackwater.adapters.api_objects import ObjectDecoder
 from slackwater.adapters.kube.pod_requests import NOTHING_ASKED, Ask, is_extended, read_requests
 from slackwater.adapters.kube.structs import (
     AffinityWire,
@@ -48,8 +47,8 @@ from slackwater.model.pod_constraints import (
 )
 from slackwater.model.selectors import Requirement, Selector
 
-_AFFINITY: Final = msgspec.json.Decoder(AffinityWire | None)
-_SPREAD: Final = msgspec.json.Decoder(list[SpreadWire] | None)
+_AFFINITY: Final = ObjectDecoder(AffinityWire)
+_SPREAD: Final = ObjectDecoder(list[SpreadWire])
 _NULL: Final = b"null"
 #: How many distinct JSON texts are cached, and their greatest length. Each pod of a DaemonSet has a text of its own, with its
 #: node's name.
@@ -83,9 +82,9 @@ class PodTerms(NamedTuple):
 @cached_texts(most=_CACHED, longest=_LONGEST)
 def read_affinity(raw: bytes) -> Affinities:
     """Decodes the JSON of an affinity, cached by its text. Raises msgspec's errors."""
-    affinity = _AFFINITY.decode(raw)
-    if affinity is None:
+    if raw == _NULL:
         return _NONE
+    affinity = _AFFINITY.decode(raw)
     nodes = affinity.node_affinity
     required = None if nodes is None or nodes.required is None else nodes.required.node_selector_terms or ()
     preferred = () if nodes is None else nodes.preferred or ()
@@ -165,7 +164,7 @@ def _spread_constraints(raw: bytes, labels: Labels) -> tuple[SpreadConstraint, .
 
 @cached_texts(most=_CACHED, longest=_LONGEST)
 def _spread_wires(raw: bytes) -> list[SpreadWire]:
-    return _SPREAD.decode(raw) or []
+    return [] if raw == _NULL else _SPREAD.decode(raw)
 
 
 def _spread_constraint(wire: SpreadWire, labels: Mapping[str, str]) -> SpreadConstraint:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from slackwater.adapters.api_calls import ApiCalls, ask
+from slackwater.adapters.api_objects import ObjectDecoder
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.ports.protocols import TokenReview
 
@@ -31,7 +32,7 @@ class _Review(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-_decoder: Final = msgspec.json.Decoder(_Review)
+_decoder: Final = ObjectDecoder(_Review)
 
 
 class KubeTokenReviewer:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.api_objects import Wire
+from slackwater.adapters.api_objects import Wire, without_nulls
 from slackwater.adapters.kube.auxiliary import decode_replicas
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.errors import UNREADABLE
@@ -169,8 +169,6 @@ _HEAD: Final = msgspec.json.Decoder(_Head)
 _META: Final = msgspec.json.Decoder(_Meta | None)
 _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _SHOWN: Final = 60
-#: Fields whose keys are chosen by people and whose values are texts.
-_MAPS_OF_TEXTS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
 def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[FoundObject]]:
@@ -215,29 +213,8 @@ def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> tuple[FoundOb
     if not meta.name:
         raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
     namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
-    return FoundObject(path=path, kind=kind, namespace=namespace, name=meta.name, raw=_without_nulls(raw)), meta.uid or ""
-
-
-def _without_nulls(raw: msgspec.Raw) -> msgspec.Raw:
-    """The object without fields that are null: API machinery reads null as unset. What cannot be read stays as it is: its
-    decoder says why."""
-    if b"null" not in bytes(raw):
-        return raw
-    try:
-        return msgspec.Raw(msgspec.json.encode(_unset(msgspec.json.decode(raw))))
-    except UNREADABLE:
-        return raw
-
-
-def _unset(part: Any, *, of_texts: bool = False) -> Any:
-    """`part` without null fields. In a map of texts (`of_texts`) null is the empty text, as in Go."""
-    if isinstance(part, list):
-        return [_unset(each) for each in part]
-    if not isinstance(part, dict):
-        return part
-    if of_texts:
-        return {key: "" if value is None else value for key, value in part.items()}
-    return {key: _unset(value, of_texts=key in _MAPS_OF_TEXTS) for key, value in part.items() if value is not None}
+    raw = msgspec.Raw(without_nulls(raw))
+    return FoundObject(path=path, kind=kind, namespace=namespace, name=meta.name, raw=raw), meta.uid or ""
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, path: str, name: str) -> T:
