@@ -40,7 +40,9 @@ def a_template() -> Obj:
 
 
 def a_deployment(replicas: int, **annotations: str) -> Obj:
-    return in_shop("Deployment", spec={"replicas": replicas, "template": a_template()}, meta={"annotations": annotations})
+    """Paused before it has a ReplicaSet, so that it makes no pods."""
+    spec = {"replicas": replicas, "paused": True, "template": a_template()}
+    return in_shop("Deployment", spec=spec, meta={"annotations": annotations})
 
 
 def a_buffer(**spec: Any) -> Obj:
@@ -75,6 +77,19 @@ def test_the_room_is_kept_on_the_nodes_and_on_a_new_one(items: tuple[Obj, ...], 
     assert (answer.removable, {each.reason for each in answer.kept}) == ([], {"RoomKeptAsSlack"})
     explanation = explain_offline(cluster, Settings(), "node", "", "n0")
     assert (explanation.state, [reason.code for reason in explanation.reasons]) == ("needed", ["RoomKeptAsSlack"])
+
+
+def test_a_deployments_annotation_counts_once() -> None:
+    """The Deployment controller copies it to each ReplicaSet, old ones too."""
+    owner = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "edge", "uid": "d", "controller": True}]
+    marked = a_deployment(0, **{"slackwater.dev/slack": "1"})
+    copies = [
+        {**marked, "kind": "ReplicaSet", "metadata": {**marked["metadata"], "name": f"edge-{at}", "ownerReferences": owner}}
+        for at in range(3)
+    ]
+    placed = scale_up_answer(of(marked, *copies), Settings()).schedulable
+    assert [each.pod for each in placed] == ["slack/0"]
+    assert len(scale_up_answer(of(*copies), Settings()).schedulable) == 2  # nobody else asks: one on each node
 
 
 def test_without_them_a_node_may_go_and_is_explained_as_removable() -> None:

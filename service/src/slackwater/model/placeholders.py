@@ -28,8 +28,8 @@ class Workload:
     """A workload that makes pods from a template. `pod` is an example of such a pod.
 
     `slack` is the text of the workload's slack annotation, "" without one. `generation` is the object's metadata.generation,
-    `selector` that of the workload's pods, None where it is not read. A PodTemplate is represented as a workload too, with no
-    replicas.
+    `selector` that of the workload's pods, None where it is not read. `owner` is the workload's own controller. A PodTemplate
+    is represented as a workload too, with no replicas.
     """
 
     ref: Owner
@@ -39,6 +39,7 @@ class Workload:
     slack: str = ""
     generation: int = 0
     selector: Selector = None
+    owner: Owner | None = None
 
 
 class Condition(Struct, frozen=True, rename="camel"):

@@ -8,6 +8,9 @@ from msgspec import UNSET, Meta, UnsetType
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName
 
+#: Pods that the file lacks and that were added, one text for each controller.
+Remarks = Annotated[tuple[str, ...], Meta(description="What the file lacks and was added. Left out where empty.")]
+
 
 class Rejection(JsonAnswer, frozen=True, kw_only=True):
     """Why a node, or a new node of a group, rejects a pod; in kube-scheduler's words."""
@@ -71,6 +74,7 @@ class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
     not_looked_at: Annotated[tuple[str, ...], Meta(description="Beyond `scaleUp.maxPods`. Left out where empty.")] = ()
     failures: Annotated[tuple[FailedPart, ...], Meta(description="What the plan was made without. Left out where empty.")] = ()
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+    remarks: Remarks = ()
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
 
 
@@ -98,6 +102,7 @@ class PlacementLine(JsonAnswer, frozen=True, kw_only=True):
     ] = UNSET
     failed: Annotated[str, Meta(description="The search for devices was given up. Left out where it was not.")] = ""
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+    remarks: Remarks = ()
 
 
 class RemovableNode(JsonAnswer, frozen=True, kw_only=True):
@@ -124,4 +129,5 @@ class ScaleDownAnswer(JsonAnswer, frozen=True, kw_only=True):
     removable: list[RemovableNode]
     kept: list[Kept]
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+    remarks: Remarks = ()
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]

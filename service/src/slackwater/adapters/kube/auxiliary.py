@@ -17,6 +17,7 @@ from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
 from slackwater.adapters.kube import devices
 from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
+from slackwater.adapters.kube.eviction_facts import controller_of
 from slackwater.adapters.kube.pod_constraints import selector_of
 from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
 from slackwater.adapters.kube.structs import MetaWire, SelectorWire
@@ -96,6 +97,7 @@ def decode_workload(decoder: PodDecoder, ref: tuple[str, str], raw: bytes | msgs
         pod=_pod(decoder, meta, wire.pod_template(), uid=f"template/{meta.uid}", owner=owner),
         slack="" if annotations is None or ref == ("", "PodTemplate") else (annotations.slack or "").strip(),
         generation=meta.generation,
+        owner=controller_of(meta),
     )
 
 

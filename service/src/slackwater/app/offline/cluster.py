@@ -17,7 +17,10 @@ import msgspec
 from slackwater.adapters.kube.auxiliary import auxiliary, decode_daemon_set, decode_selector, decode_service
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
+from slackwater.adapters.kube.storage import decode_claim
 from slackwater.app.offline.known_groups import KnownGroup
+from slackwater.app.offline.missing_daemons import missing_daemons
+from slackwater.app.offline.missing_pods import missing_pods
 from slackwater.app.offline.objects import (
     BUDGET,
     BUFFER,
@@ -42,7 +45,7 @@ from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
 from slackwater.model.auxiliary import AuxiliaryKey, AuxiliaryKind, AuxiliarySeen, by_name, devices_of, storage_of
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.eviction_facts import Owner
-from slackwater.model.ids import PodUid
+from slackwater.model.ids import PodKey, PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests
@@ -97,7 +100,8 @@ class Cluster:
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
     expander for priorities; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
-    `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come.
+    `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come. `made`:
+    the pods that are not in the file and that controllers would create, each with a text for people.
 
     Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
     `groups`, the node groups as their providers report them. `configuration` is the configuration that a dump of a service
@@ -124,13 +128,28 @@ class Cluster:
     configuration: Mapping[str, Any] | None = None
     kubernetes: VersionFound = ASSUMED
     headroom: HeadroomRequests = NO_HEADROOM_REQUESTS
+    made: Mapping[PodKey, str] = field(default_factory=dict)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What answers say beside the plan."""
+        return tuple(dict.fromkeys(self.made.values()))
+
+    def without_pods(self, effect: str) -> tuple[str, ...]:
+        """What is not judged because the cluster has no Pod object, which has this effect."""
+        effect = "only those that were added count" if self.made else effect
+        return (f"pods, so that {effect}: no Pod {self.where}",) if "Pod" in self.unknown else ()
 
 
 def read_cluster(
-    *documents: Mapping[str, Any] | msgspec.Raw, request: VersionRequest = NO_REQUEST, said: KubernetesVersion | None = None
+    *documents: Mapping[str, Any] | msgspec.Raw,
+    request: VersionRequest = NO_REQUEST,
+    said: KubernetesVersion | None = None,
+    live: bool = False,
 ) -> Cluster:
     """Decodes documents, given as JSON values or as JSON text, into one cluster. `request` and `said` are what a user and the
-    API server say about the version of Kubernetes.
+    API server say about the version of Kubernetes. The pods that controllers lack are made, unless the cluster is `live`: its
+    controllers make them.
 
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
     by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
@@ -156,9 +175,32 @@ def read_cluster(
         ),
         headroom=headroom_of(by_kind, templates, kubernetes.version),
     )
-    cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
-    return cluster
+    cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
+    return cluster if live else _with_missing(cluster, by_kind, templates)
+
+
+def _with_missing(cluster: Cluster, by_kind: Mapping[str, Sequence[FoundObject]], decoder: PodDecoder) -> Cluster:
+    """Adds the pods that controllers of the file would create. Claims are added only if those of the other pods are known."""
+    kubernetes, scales, sources, claims = (
+        cluster.kubernetes.version,
+        cluster.scales,
+        cluster.spread_sources,
+        cluster.storage.claims,
+    )
+    missing = missing_pods(by_kind, cluster.pods, scales, kubernetes)
+    pods = (*cluster.pods, *_each(missing.pods, decoder.decode, kubernetes))
+    daemons, remarks = missing_daemons(cluster.daemons, cluster.nodes, pods, kubernetes)
+    if missing.claims and (claims is not None or not any(pod.kind.mounts_claims for pod in cluster.pods)):
+        made = {(item.namespace, item.name): item.decoded(decode_claim) for item in missing.claims}
+        cluster = replace(cluster, storage=replace(cluster.storage, claims={**(claims or {}), **made}))
+    return replace(
+        cluster,
+        pods=(*pods, *daemons),
+        scales=replace(scales, deployments={**scales.deployments, **missing.deployments}),
+        spread_sources=replace(sources, controllers={**sources.controllers, **missing.selectors}),
+        made={**missing.remarks, **remarks},
+    )
 
 
 def _unknown(by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> frozenset[str]:

@@ -42,7 +42,9 @@ def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, nam
     """The explanation. Raises `ClusterError` if there is no such object."""
     explain_input = _explain_input(cluster, settings, what, PodKey(namespace, name))
     explanation, notes = _explained(cluster, explain_input, settings, what=what, namespace=namespace, name=name)
-    return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK,))
+    made = cluster.made.get(PodKey(namespace, name))
+    remarks = cluster.remarks if what != "pod" else () if made is None else (made,)
+    return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK, *remarks))
 
 
 def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key: PodKey) -> ExplainInput:

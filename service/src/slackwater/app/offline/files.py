@@ -164,7 +164,7 @@ async def fetch_cluster(
                 raise
     report("reading devicetaintrules")
     pages += await _device_taint_rules(objects)
-    return replace(read_cluster(*pages, request=request, said=said), where="in the cluster")
+    return replace(read_cluster(*pages, request=request, said=said, live=True), where="in the cluster")
 
 
 async def _device_taint_rules(objects: ApiObjects) -> list[msgspec.Raw]:

@@ -1,7 +1,8 @@
 """Finds the objects in documents as kubectl writes them, checks and completes them, and decodes controllers. An object stays
 bytes until it is decoded.
 
-- `objects_by_kind`: the objects of v1 Lists, typed lists (PodList), lists in lists, and single objects.
+- `objects_by_kind`: the objects of v1 Lists, typed lists (PodList), lists in lists, and single objects. One without a
+  name gets that which its generate_name begins, with its number among the objects of its kind.
 - `decode_scale`, `scales_of`: how many pods each controller wants, and the Deployment that a ReplicaSet belongs to.
 - `check_shape`: checks the types of lists, amounts, affinities, tolerations and spread constraints, so that an error names its
   place. Completing rewrites these parts, and the decoders read some of them as separate bytes, so an error found later would
@@ -138,7 +139,7 @@ class FoundObject:
 
     def _completed(self, kind: str, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
         body = msgspec.json.decode(self.raw, type=dict[str, Any])
-        meta = {**body["metadata"], **({"namespace": self.namespace} if self.namespace else {})}
+        meta = {**body["metadata"], "name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
         # A manifest has no UID; the API server gives each object one.
         meta["uid"] = meta.get("uid") or f"{self.kind}/{self.namespace}/{self.name}"
         body["metadata"] = meta
@@ -153,6 +154,7 @@ class FoundObject:
 
 class _Meta(Wire):
     name: str | None = None
+    generate_name: str | None = None
     namespace: str | None = None
     uid: str | None = None
 
@@ -180,7 +182,7 @@ def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) ->
         for place, kind, head, raw in _objects(document, path, "", 0):
             if kind not in by_kind:
                 continue
-            found, uid = _named(place or kind, kind, head, raw)
+            found, uid = _named(place or kind, kind, head, raw, len(by_kind[kind]))
             # must-gather has an object in a list and in a file of its own.
             if not uid or documents_of.setdefault(uid, number) == number:
                 by_kind[kind].append(found)
@@ -206,15 +208,16 @@ def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tup
         yield path, kind, head, raw
 
 
-def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw) -> tuple[FoundObject, str]:
-    """The object, and its UID if it has one."""
+def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw, number: int) -> tuple[FoundObject, str]:
+    """The object, and its UID if it has one. `number`: the object's among those of its kind, for a generated name."""
     place = _below(path, "metadata")
     meta = _read(_META, head.metadata, place, kind) or _Meta()
-    if not meta.name:
+    name = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else "")
+    if not name:
         raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
     namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
     raw = msgspec.Raw(without_nulls(raw))
-    return FoundObject(path=path, kind=kind, namespace=namespace, name=meta.name, raw=raw), meta.uid or ""
+    return FoundObject(path=path, kind=kind, namespace=namespace, name=name, raw=raw), meta.uid or ""
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, path: str, name: str) -> T:

@@ -104,7 +104,7 @@ def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[P
     tried = np.flatnonzero([not why for why in untried])
     placed = place_pods(snapshot, kinds[tried], rows=np.arange(snapshot.n_rows))
     failed = {at for left in placed.left if dict(left.reasons).get(Reason.DEVICES_FAILED) for at in left.pods}
-    turn = 0
+    turn, remarks = 0, _Remarks(cluster)
     for pod, kind, why in zip(pods, kinds.tolist(), untried, strict=True):
         if why:
             yield PlacementLine(pod=str(pod.key), node=None, untried=why)
@@ -116,6 +116,7 @@ def _one_after_another(snapshot: ClusterSnapshot, cluster: Cluster, pods: list[P
             devices=tuple(_devices(placed.claims[turn])) if turn in placed.claims else UNSET,
             failed=Reason.DEVICES_FAILED.text if turn in failed else "",
             skipped=_skipped(snapshot, KindId(kind), cluster),
+            remarks=remarks.of(pod),
         )
         turn += 1
 
@@ -141,12 +142,13 @@ class _Whole:
     def __init__(self, snapshot: ClusterSnapshot, cluster: Cluster) -> None:
         self._snapshot = snapshot
         self._cluster = cluster
+        self._remarks = _Remarks(cluster)
         self._answers: dict[KindId, PlacementLine] = {}
 
     def line(self, pod: Pod, kind: KindId) -> PlacementLine:
         if kind not in self._answers:
             self._answers[kind] = self._answer(kind)
-        return structs.replace(self._answers[kind], pod=str(pod.key))
+        return structs.replace(self._answers[kind], pod=str(pod.key), remarks=self._remarks.of(pod))
 
     def _answer(self, kind: KindId) -> PlacementLine:
         verdicts = feasible(self._snapshot, kind)
@@ -171,6 +173,19 @@ class _Whole:
 
 def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> tuple[str, ...]:
     return tuple(skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored))
+
+
+class _Remarks:
+    """Which pods were added to the file's: on nodes, and the pending pod that a line is about."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._made = cluster.made
+        placed = [pod.key for pod in cluster.pods if pod.node is not None] if cluster.made else []
+        self._placed = dict.fromkeys(cluster.made[key] for key in placed if key in cluster.made)
+
+    def of(self, pod: Pod) -> tuple[str, ...]:
+        own = (self._made[pod.key],) if pod.key in self._made else ()
+        return *own, *self._placed
 
 
 def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | None = None) -> Iterator[dict[str, Any]]:

@@ -62,6 +62,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
         removable=[_removable(found) for found in plan.removable],
         kept=[_kept(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
         skipped=(*_skipped(snapshot, cluster, budgets), *grown.unmet),
+        remarks=cluster.remarks,
         seconds=round(took, 6),
     )
 
@@ -106,8 +107,7 @@ def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudget
         f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
         for kind in (budgets.assumed if budgets is not None else ())
     ]
-    if "Pod" in cluster.unknown:
-        notes.append(f"pods, so that every node counts as empty: no Pod {cluster.where}")
+    notes += cluster.without_pods("every node counts as empty")
     if budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return tuple(dict.fromkeys(notes))

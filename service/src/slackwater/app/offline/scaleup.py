@@ -61,6 +61,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         not_looked_at=tuple(str(pod.key) for pod in plan.not_looked_at),
         failures=tuple(FailedPart(about=each.about, error=each.error) for each in plan.failures),
         skipped=(*_skipped(grown.snapshot, grown.pending, cluster, settings), *grown.unmet),
+        remarks=cluster.remarks,
         seconds=seconds,
     )
 
@@ -97,8 +98,7 @@ def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster
         return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.ignored))
 
     found = dict.fromkeys(note for kind in snapshot.number(pending).tolist() for note in of_kind(kind))
-    if "Pod" in cluster.unknown:
-        found[f"pods, so that none is pending and every node counts as empty: no Pod {cluster.where}"] = None
+    found |= dict.fromkeys(cluster.without_pods("none is pending and every node counts as empty"))
     if "DaemonSet" in cluster.unknown and pending:
         found[f"the room that DaemonSets take on new nodes of groups without a node: no DaemonSet {cluster.where}"] = None
     if "priority" in settings.autoscaler.expanders and cluster.priorities is None:

@@ -12,7 +12,7 @@ from slackwater.cli.commands.simulate_common import (
     add_group_label,
     add_options,
     merged,
-    not_judged,
+    notes,
     report,
 )
 
@@ -90,7 +90,7 @@ def _sequential_table(lines: Answers) -> Iterator[str]:
     yield from columns([("POD", "NODE"), *merged(rows)])
     placed = sum(line["node"] is not None for line in found)
     yield f"{placed} of {len(rows)} pods placed"
-    yield from not_judged(found)
+    yield from notes(found)
 
 
 def _table(lines: Answers) -> Iterator[str]:
@@ -102,7 +102,7 @@ def _table(lines: Answers) -> Iterator[str]:
     yield from columns([("POD", "NODES", "WHY NOT THE OTHERS"), *merged(rows)])
     feasible = sum(bool(line["feasible"]) for line in found)
     yield f"{feasible} of {len(found)} pods fit somewhere"
-    yield from not_judged(found)
+    yield from notes(found)
 
 
 def _count(line: Mapping[str, Any]) -> str:
@@ -161,7 +161,7 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"not looked at: {len(answer['notLookedAt'])} pods beyond autoscaler.scaleUp.maxPods"
     for each in answer.get("failures", ()):
         yield f"left out of the plan: {each['about']}: {each['error']}"
-    yield from not_judged([answer])
+    yield from notes([answer])
 
 
 def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
@@ -204,7 +204,7 @@ def _scale_down_table(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["kept"]:
         yield ""
         yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
-    yield from not_judged([answer])
+    yield from notes([answer])
 
 
 def _why(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -328,8 +328,11 @@ def merged(rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
             yield f"{len(found)} pods, such as {found[0]}", *cells
 
 
-def not_judged(answers: Answers) -> Iterator[str]:
-    """Lines that name the rules that were skipped, because the file lacks a kind of object; each once."""
+def notes(answers: Answers) -> Iterator[str]:
+    """Lines that name what was added because the file lacks it, and the rules that were skipped because it lacks a kind of
+    object; each once."""
+    answers = list(answers)
+    yield from dict.fromkeys(remark for answer in answers for remark in answer.get("remarks", ()))
     for note in dict.fromkeys(note for answer in answers for note in answer.get("skipped", ())):
         yield f"not judged: {note}"
 

@@ -27,6 +27,7 @@ from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.groups import Template, resources_of
 from slackwater.fit.plugins.node_affinity import judge_node_affinity
 from slackwater.fit.plugins.taint_toleration import judge_taint_toleration
+from slackwater.model.columns import Mask
 from slackwater.model.devices import ResourceSlice
 from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
@@ -174,10 +175,14 @@ def runs_on(daemon: Pod, node: Node, kubernetes: KubernetesVersion = DEFAULT_VER
     """Would the DaemonSet controller create the pod `daemon` on the node? The controller judges labels and taints, not room."""
     facts = NodeFacts(kubernetes)
     facts.add([node])
-    here = slice(0, 1)
-    return not (
-        np.any(judge_node_affinity(facts, daemon.kind, here)) or np.any(judge_taint_toleration(facts, daemon.kind, here))
-    )
+    return bool(accepting(daemon, facts)[0])
+
+
+def accepting(daemon: Pod, facts: NodeFacts) -> Mask:
+    """The nodes on which the DaemonSet controller would create the pod `daemon`, by row."""
+    every = slice(0, facts.n_rows)
+    refusals = judge_node_affinity(facts, daemon.kind, every) + judge_taint_toleration(facts, daemon.kind, every)
+    return np.asarray(refusals == 0)
 
 
 def _models(group: NodeGroup, there: Sequence[Node]) -> list[Node]:

@@ -233,13 +233,16 @@ def marked(
     "2" asks for two placeholders like a pod of the workload; "10%" for a tenth of the workload's replicas, rounded up; "0" for
     none (rules then ignore these pods when they size the placeholder for the largest pod). Pods of one controller count as one
     workload, even if several have the annotation. The annotation of the controller takes precedence over those of its pods. A
-    text that cannot be read is reported, and asks for nothing.
+    Deployment's annotation is copied to its ReplicaSets, where it does not count again. A text that cannot be read is reported,
+    and asks for nothing.
     """
     asks: list[tuple[str, str, int, Pod]] = []
-    decided_keys: set[tuple[str, Owner]] = set()
-    for workload in sorted(workloads, key=lambda each: (each.namespace, each.ref.kind, each.ref.name)):
+    workloads = sorted(workloads, key=lambda each: (each.namespace, each.ref.kind, each.ref.name))
+    decided_keys = {(workload.namespace, workload.ref) for workload in workloads}
+    for workload in workloads:
         key = (workload.namespace, workload.ref)
-        decided_keys.add(key)
+        if workload.owner is not None and (workload.namespace, workload.owner) in decided_keys:
+            continue
         name = f"{workload.ref.kind} {workload.namespace}/{workload.ref.name}"
         asks.append((name, workload.slack, workload.replicas, newest.get(key, workload.pod)))
     for name, group in sorted(_by_controller(pods, decided_keys).items()):
