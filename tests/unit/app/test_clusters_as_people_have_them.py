@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.explain import explain_offline
 from slackwater.app.offline.files import load_cluster
 from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.placement import placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
+from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
@@ -196,3 +199,37 @@ def test_a_budget_whose_status_was_never_observed_is_computed(status: Obj | None
     pods = [pod_manifest(f"p{at}", on=f"n{at}", meta=meta) | ready for at in range(2)]
     items = [*(node_manifest(f"n{at}") for at in range(2)), *pods, {**_BUDGET, "status": status}, _REPLICA_SET]
     assert len(scale_down_answer(read_cluster({"kind": "List", "items": items}), Settings()).removable) == removable
+
+
+def config_map(name: str, text: str) -> Obj:
+    return {"kind": "ConfigMap", "metadata": {"name": name, "namespace": "kube-system"}, "data": {"file": text}}
+
+
+def test_configurations_among_the_objects_are_named_with_how_to_pass_them() -> None:
+    ours = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    theirs = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: []\n"
+    other = config_map("words", "say nothing of a KubeSchedulerConfiguration")
+    maps = [
+        config_map("scheduler", theirs),
+        config_map("ours", json.dumps(ours)),
+        config_map("ours-2", json.dumps(ours, indent=1)),
+    ]
+    cluster = read_cluster({"kind": "List", "items": [*the_cluster(), pod_manifest("new"), *maps, other, ours]})
+    notes = (
+        "the KubeSchedulerConfiguration in ConfigMap kube-system/scheduler, which is not read from here: "
+        "name a file with it in extender.schedulerConfig of --config",
+        "the SlackwaterConfiguration in ConfigMap kube-system/ours, which is not read from here: pass it with --config",
+        "the SlackwaterConfiguration in ConfigMap kube-system/ours-2, which is not read from here: pass it with --config",
+        "the SlackwaterConfiguration at items[10], which is not read from here: pass it with --config",
+    )
+    up, down, (line, *_) = (
+        scale_up_answer(cluster, Settings()),
+        scale_down_answer(cluster, Settings()),
+        placement_lines(cluster),
+    )
+    explained = (
+        explain_offline(cluster, Settings(), "pod", "shop", "new"),
+        explain_offline(cluster, Settings(), "node", "", "n1"),
+    )
+    for said in (up.skipped, down.skipped, line.skipped, *(each.notes for each in explained)):
+        assert tuple(said)[-4:] == notes

@@ -18,12 +18,14 @@ from slackwater.adapters.kube.auxiliary import auxiliary, decode_daemon_set, dec
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.storage import decode_claim
+from slackwater.app.offline.configurations import CONFIG_MAP, unread_configurations
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.missing_daemons import missing_daemons
 from slackwater.app.offline.missing_pods import missing_pods
 from slackwater.app.offline.objects import (
     BUDGET,
     BUFFER,
+    CONFIGURATIONS,
     DAEMON_SET,
     DEVICE_KINDS,
     JOB,
@@ -63,11 +65,17 @@ from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 SERVICE: Final = "Service"
 T = TypeVar("T")
-_PRIORITIES: Final = "ConfigMap"
 _SPREADING: Final = (SERVICE, *(kind for _, kind in sorted(SPREADING)))
 #: Kinds that only scale-up and scale-down use.
 _HEADROOM: Final = (BUFFER, POD_TEMPLATE, QUOTA, JOB)
-_SCALING: Final = (DAEMON_SET, _PRIORITIES, BUDGET, *_HEADROOM, *(kind for kind in SCALED if kind not in _SPREADING))
+_SCALING: Final = (
+    DAEMON_SET,
+    CONFIG_MAP,
+    *CONFIGURATIONS,
+    BUDGET,
+    *_HEADROOM,
+    *(kind for kind in SCALED if kind not in _SPREADING),
+)
 #: The API resource of each kind of auxiliary objects.
 _AUXILIARY: Final = {
     "Namespace": "namespaces",
@@ -100,8 +108,9 @@ class Cluster:
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
     expander for priorities; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
-    `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come. `made`:
-    the pods that are not in the file and that controllers would create, each with a text for people.
+    `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come. `made`: the
+    pods that are not in the file and that controllers would create, each with a text for people. `unread`: texts about
+    configurations in the file.
 
     Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
     `groups`, the node groups as their providers report them. `configuration` is the configuration that a dump of a service
@@ -129,6 +138,7 @@ class Cluster:
     kubernetes: VersionFound = ASSUMED
     headroom: HeadroomRequests = NO_HEADROOM_REQUESTS
     made: Mapping[PodKey, str] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -174,9 +184,10 @@ def read_cluster(
             for item in by_kind[DAEMON_SET]
         ),
         headroom=headroom_of(by_kind, templates, kubernetes.version),
+        unread=tuple(unread_configurations(by_kind)),
     )
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
-    cluster = _with_priorities(cluster, by_kind[_PRIORITIES])
+    cluster = _with_priorities(cluster, by_kind[CONFIG_MAP])
     return cluster if live else _with_missing(cluster, by_kind, templates)
 
 

@@ -85,7 +85,7 @@ def _explained(
                 raise ClusterError(f"pod {namespace}/{name}", "", f"is not {cluster.where}")
             explanation = explain_pod(explain_input, pod)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))
-            return explanation, skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored)
+            return explanation, [*skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored), *cluster.unread]
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
                 raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
@@ -101,4 +101,4 @@ def _explained(
             if name not in explain_input.groups:
                 names = ", ".join(sorted(explain_input.groups)) or "none"
                 raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {names}")
-            return explain_group(explain_input, GroupName(name), {}), []
+            return explain_group(explain_input, GroupName(name), {}), cluster.unread

@@ -76,6 +76,11 @@ _TEMPLATED: Final = "template"
 BUDGET: Final = "PodDisruptionBudget"
 #: The kinds of dynamic resource allocation.
 DEVICE_KINDS: Final = ("ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate")
+#: Kinds of configurations, whose objects need no name, and how they are passed: they are not read from a file of objects.
+CONFIGURATIONS: Final = {
+    "SlackwaterConfiguration": "pass it with --config",
+    "KubeSchedulerConfiguration": "name a file with it in extender.schedulerConfig of --config",
+}
 #: Read only where kube-scheduler of the version reads it.
 TAINT_RULE: Final = "DeviceTaintRule"
 _NAMESPACED: Final = frozenset(
@@ -213,7 +218,7 @@ def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw, number: int) -> 
     place = _below(path, "metadata")
     meta = _read(_META, head.metadata, place, kind) or _Meta()
     name = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else "")
-    if not name:
+    if not name and kind not in CONFIGURATIONS:
         raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
     namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
     raw = msgspec.Raw(without_nulls(raw))

@@ -172,7 +172,7 @@ class _Whole:
 
 
 def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> tuple[str, ...]:
-    return tuple(skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored))
+    return *skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored), *cluster.unread
 
 
 class _Remarks:

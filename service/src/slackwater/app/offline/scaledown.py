@@ -110,4 +110,4 @@ def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudget
     notes += cluster.without_pods("every node counts as empty")
     if budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
-    return tuple(dict.fromkeys(notes))
+    return *dict.fromkeys(notes), *cluster.unread

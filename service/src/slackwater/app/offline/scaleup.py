@@ -105,4 +105,4 @@ def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster
         found[f"expander priority: {cluster.priorities_problem or f'no ConfigMap {PRIORITIES_CONFIG_MAP} {cluster.where}'}"] = (
             None
         )
-    return tuple(found)
+    return *found, *cluster.unread
