@@ -1,7 +1,6 @@
 """The README's first commands, as a newcomer types them: from an empty folder to an explained pending pod of an own cluster."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +26,8 @@ WITHIN_SECONDS: Final = 300
 
 def commands() -> list[str]:
     """The first block of commands in the README."""
-    lines = re.findall(
-        r"^    (\S.*?)(?: +#.*)?$", (ROOT / "README.md").read_text().partition("## Two commands")[0], re.MULTILINE
-    )
-    return [str(line) for line in lines]
+    block = (ROOT / "README.md").read_text().partition("```sh\n")[2].partition("```")[0]
+    return [line.partition(" #")[0].rstrip() for line in block.splitlines()]
 
 
 def sources(into: Path) -> None:

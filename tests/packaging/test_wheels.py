@@ -12,6 +12,7 @@ import pytest
 from slackwater import __version__
 from slackwater.app.settings import schema
 from tests.packaging.conftest import ROOT, Install, interpreter, run
+from tests.support.pages import commands
 
 EXTERNAL = """\
 apiVersion: config.slackwater.dev/v1alpha1
@@ -54,6 +55,16 @@ def test_with_uv_the_same_wheels_come_without_a_virtual_environment(
     assert not (tmp_path / "none").exists()
     for name in ("slackwater", "slackwater_protocol"):
         assert wheel_of(tmp_path / "dist", name).read_bytes() == wheel_of(wheels, name).read_bytes()
+
+
+def test_pip_finds_the_wheels_as_the_pages_say(wheels: Path, tmp_path: Path) -> None:
+    """Nothing of ours is in an index yet: a stranger's package might be, under the same name."""
+    (tmp_path / "dist").symlink_to(wheels)
+    lines = {" ".join(each.words[1:]) for each in commands() if each.words[:2] == ["pip", "install"]}
+    assert len(lines) > 2
+    for line in lines:
+        pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", *line.split())
+        run(*pip, "--dry-run", "--ignore-installed", "--no-deps", "--no-index", cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["slackwater", "slackwater_protocol"])

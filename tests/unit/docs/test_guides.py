@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.settings import loads, schema
+from slackwater.app.settings import schema
 from tests.support.layers import LAYERS
 
 GUIDES = Path("docs/guides")
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 SOURCES = Path("service/src/slackwater")
 
 
@@ -24,13 +23,6 @@ def keys(part: dict[str, Any], definitions: dict[str, Any], at: str = "") -> set
         if target := next((option["$ref"] for option in options if "$ref" in option), None):
             found |= keys(definitions[target.rpartition("/")[2]], definitions, f"{path}.")
     return found
-
-
-@pytest.mark.parametrize("page", sorted(GUIDES.glob("*.md")), ids=lambda page: page.stem)
-def test_the_configurations_of_a_guide_are_valid(page: Path) -> None:
-    for text in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
-        settings = loads(HEADER + text)
-        assert settings.autoscaler.enabled
 
 
 def test_every_key_that_takes_the_place_of_a_flag_is_there() -> None:
