@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.reasons import UnremovableReason
 from slackwater.model.resources import Amounts
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
@@ -67,6 +70,18 @@ async def test_scale_down_never_takes_the_slack() -> None:
     assert min(placed) == 8
     assert scenario.sizes() == {"a": 4}  # 6 and 8 of CPU, in nodes of 4
     assert scenario.unhappy() == []
+
+
+async def test_a_node_whose_room_is_kept_as_slack_says_so_whenever_it_is_asked() -> None:
+    """Also while the search for another place is not repeated: what was found last holds."""
+    scenario = a_scene(3, least=amounts("10", "10Gi"))
+    for _ in range(6):
+        await scenario.pass_time(60)
+        group = scenario.group_registry.group_status[GroupName("a")].group
+        for name in scenario._shown:
+            since, waits = scenario.scale_down.held_back(NodeName(name), group, ready=True)
+            assert (since, waits[0][0]) == (None, UnremovableReason.SLACK_NEEDED)
+    assert scenario.sizes() == {"a": 3}
 
 
 async def test_real_pods_never_wait_behind_placeholders() -> None:

@@ -93,6 +93,8 @@ class ScaleDownLoop:
         self._ended_drains: list[DrainEnd] = []
         self._ended: tuple[DrainEnd, ...] = ()
         self.state: ScaleDownState | None = None
+        #: The nodes that the last plan kept for placeholders, each with a text.
+        self._kept_for_slack: Mapping[NodeName, str] = {}
 
     def take(self, report: DrainReport) -> None:
         """Keeps a report of a drain for the next loop. Others handle the orders to delete machines and to find destinations."""
@@ -145,6 +147,7 @@ class ScaleDownLoop:
             self._give_up(drain.order.node, UnremovableReason.CANCELLED, "scale-down is switched off")
         assert self.state is not None
         self.state = ScaleDownState(deleted_set=self._drains.nodes, failed_drains=self.state.failed_drains)
+        self._kept_for_slack = {}
         self._mark()
 
     def _resumed(
@@ -193,13 +196,14 @@ class ScaleDownLoop:
         self, node: NodeName, group: NodeGroup, *, ready: bool
     ) -> tuple[float | None, list[tuple[UnremovableReason, str]]]:
         """For how many seconds the node has been a candidate (None: it is none), and the reasons with texts why its removal
-        does not begin now."""
+        does not begin now. A node whose room is kept as slack is no candidate."""
         if self.state is None:
             return None, []
         policy, since = self._policy(), self.state.since(node)
         if since is None:
             pauses = (pause(node, self.state, policy, self._steady()) for pause in (backing_off, rechecked_later))
-            return None, [pause for pause in pauses if pause is not None]
+            slack = None if (text := self._kept_for_slack.get(node)) is None else (UnremovableReason.SLACK_NEEDED, text)
+            return None, [each for each in (slack, *pauses) if each is not None]
         waited = self._steady() - since
         rules = rules_of(group, policy)
         found: list[tuple[UnremovableReason, str]] = []
@@ -232,6 +236,10 @@ class ScaleDownLoop:
         removal was given up before. `healthy` False: no removal begins, and no node stays a candidate."""
         plan, now = found.plan, self._clock()
         self.state = plan.state if healthy else without_candidates(plan.state)
+        # The search for another place is expensive, so what it found holds until it is made again.
+        kept = (*plan.kept, *(failed.kept for failed in plan.state.non_candidate_set.values()))
+        slack = UnremovableReason.SLACK_NEEDED
+        self._kept_for_slack = {each.node: each.detail for each in kept if each.unremovable_reason is slack}
         given_up = (*given_up, *self.give_up(found.given_up))
         batch = self._begin(found, group_status) if healthy and not given_up else None
         self._mark()
