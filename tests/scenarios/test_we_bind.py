@@ -2,15 +2,18 @@
 
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 
 from slackwater.model.effects import Activate, Nominate
-from slackwater.model.events import BindEnded, NodeGone, NodeSeen, PodSeen
+from slackwater.model.events import BindEnded, BindOutcome, NodeGone, NodeSeen, PodSeen
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
+from tests.support.preempting import POLICY as PREEMPTING
+from tests.support.preempting import Cluster as Preempting
 from tests.support.small_state_machine import M, N, SmallStateMachine
 
 
@@ -70,6 +73,28 @@ def test_a_nominated_pod_that_is_refused_there_gives_its_room_back() -> None:
     assert cluster.ask(pod, N) == [Reason.NOT_ENOUGH_CPU], "kube-scheduler's own filters refused the nominated node"
     assert cluster.held(M) == 0
     assert Activate(other.uid, other.key, "hold-ended") in cluster.after(0.1)
+
+
+@pytest.mark.parametrize("outcome", ["refused", "unreachable", "unsent", "unknown"])
+def test_the_room_that_victims_left_is_kept_when_the_bind_fails_and_is_free_once_the_pod_has_gone(outcome: BindOutcome) -> None:
+    victim, pod, other = a_pod("v", on=N, cpu="3"), a_pod("p", cpu="2", priority=9), a_pod("other", cpu="2", priority=9)
+    cluster = Preempting(a_node(N), victim, pod, policy=replace(PREEMPTING, bind=True))
+    assert cluster.filter(pod) == [Reason.GATED]
+    cluster.serve()
+    for _ in range(2):
+        assert cluster.filter(pod) == [Reason.OK]
+        assert cluster.state_machine.bind(pod.uid, pod.key, N, cluster.at).reason is Reason.OK
+        assert cluster.held(N) == 0, "the reservation has it"
+        cluster.take(BindEnded(pod.uid, N, outcome, ""))
+        while pod.uid in cluster.state_machine.state.reservations:  # the pod is read after some seconds
+            cluster.after(1.0)
+            cluster.serve()
+        assert cluster.held(N) == 2000
+        cluster.has(other)
+        assert cluster.filter(other) == [Reason.HELD_FOR_OTHERS]
+    cluster.goes(pod)
+    assert cluster.filter(other) == [Reason.OK]
+    assert cluster.deleted == ["v"]
 
 
 def test_a_node_that_goes_and_comes_back_has_no_room_held() -> None:

@@ -197,6 +197,7 @@ class StateMachine(Controllers):
     def _pod_read(self, pod: Pod, now: Instant) -> list[Effect]:
         effects: list[Effect] = []
         if pod.node is None and self._binding.read_unbound(pod.uid):
+            self.preemptions.not_bound(pod.uid)
             # Activates the pod, which waited for its own bind, and others, which waited for its room.
             effects = [Activate(pod.uid, pod.key, "bind-given-up"), *self.state.unschedulable_pods.activate_recent(now)]
         if pod.node is None and (ended := self.state.holds.read_unbound(pod.uid)):
@@ -208,6 +209,8 @@ class StateMachine(Controllers):
         reservation = self.state.reservations.get(event.uid)
         effects = self._binding.ended(event, self.policy, now)
         if reservation is not None and self.state.reservations.get(event.uid) is None:
+            if self.preemptions.not_bound(event.uid):
+                self.state.bind_backoff.forget(event.uid)  # else filter would leave out the node whose victims left for the pod
             effects += self.state.unschedulable_pods.activate_recent(now)
         if reservation is not None and event.outcome == "gone":
             # An attempt whose answer was lost may have bound the pod before. A delayed watch may still show that.
@@ -222,7 +225,7 @@ class StateMachine(Controllers):
         expired = self.state.holds.expire(now)
         self.state.event_counts.holds_expired += len(expired)
         for key in expired:
-            self.preemptions.hold_expired(key.uid)
+            self.preemptions.not_bound(key.uid)
         self.preemptions.due(now)
         self.preemptors.due(now)
         effects += self.state.unschedulable_pods.activate_held() if expired else []

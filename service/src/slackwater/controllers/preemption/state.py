@@ -443,11 +443,14 @@ class Preemptions:
         for found in [found for found in self._running.values() if found.phase == "announcing"]:
             self._fail(found, "cancelled", "preemption-paused")
 
-    def hold_expired(self, uid: PodUid) -> None:
-        """Keeps the room again, until the preemption's deadline, for a pod whose hold after filter ended before a bind."""
+    def not_bound(self, uid: PodUid) -> bool:
+        """Keeps the room again, until the preemption's deadline, for a pod whose hold after filter or whose reservation ended
+        without a bind. Returns False if the pod has no such room."""
         found = self._running.get(uid)
-        if found is not None and found.phase == "returned":
-            self._state.holds.keep_for_preemptor(found.pod, found.node, found.number)
+        if found is None or found.phase != "returned":
+            return False
+        self._state.holds.keep_for_preemptor(found.pod, found.node, found.number)
+        return True
 
     def flush(self) -> list[Effect]:
         """Returns the collected effects and forgets them. The state machine calls it after each event."""
