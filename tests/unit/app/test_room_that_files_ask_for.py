@@ -1,16 +1,23 @@
 """What-if on files keeps the room that CapacityBuffers and annotated controllers ask for, as the service does."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.explain import explain_offline
+from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import GroupRegistryView, cluster_of
+from slackwater.app.whatif.suppose import suppose
+from slackwater.cli.commands.simulate_common import NOTHING_PENDING
+from slackwater.cli.main import main
 from slackwater.model.ids import Instant
+from slackwater.ports.protocols import WhatIfRefused
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 
@@ -132,3 +139,58 @@ def test_a_file_without_pods_says_so_wherever_pods_count() -> None:
         explain_offline(cluster, Settings(), "node", "", "n0").notes,
     ):
         assert [note for note in notes if note.startswith("pods, so that") and note.endswith("no Pod in the file")]
+
+
+def test_a_group_that_grows_for_room_kept_as_slack_alone_is_explained_so() -> None:
+    explanation = explain_offline(of(_BY_TEMPLATE, _POD_TEMPLATE), Settings(), "group", "", "blue")
+    assert (explanation.state, [reason.code for reason in explanation.reasons]) == ("grows", ["grows"])
+    assert explanation.facts["slack"]["coming"] == 1
+    assert explain_offline(of(), Settings(), "group", "", "blue").state == "idle"
+    notes = explain_offline(of(_BY_TEMPLATE), Settings(), "group", "", "blue").notes
+    assert any("PodTemplate shop/edge: not found" in note for note in notes)
+
+
+def test_a_buffer_can_be_supposed_and_removed() -> None:
+    buffer = {"kind": "CapacityBuffer", "namespace": "shop", "name": "edge"}
+    for cluster, objects in ((of(), [_BY_TEMPLATE, _POD_TEMPLATE]), (of(_POD_TEMPLATE), [_BY_TEMPLATE])):
+        supposed = suppose(cluster, objects=objects, remove=())
+        assert [group.new_nodes for group in scale_up_answer(supposed, Settings()).groups] == [1]
+        assert len(scale_down_answer(suppose(supposed, objects=(), remove=[buffer]), Settings()).removable) == 1
+    with pytest.raises(WhatIfRefused, match="got CapacityBuffer shop/edge, want one that is there"):
+        suppose(of(), objects=(), remove=[buffer])
+
+
+def a_list(kind: str, *items: Obj) -> Obj:
+    return {"kind": f"{kind}List", "apiVersion": "v1", "items": list(items)}
+
+
+def test_an_empty_list_of_a_kind_says_that_there_is_none() -> None:
+    nodes = a_list("Node", node_manifest("n0"), node_manifest("n1"))
+    pod = pod_manifest(
+        "p", on="n0", meta={"namespace": "kube-system", "ownerReferences": [{"kind": "ReplicaSet", "name": "r"}]}
+    )
+    known = read_cluster(nodes, a_list("Pod"), a_list("PersistentVolumeClaim"), a_list("PodDisruptionBudget"))
+    assert {"Pod", "PersistentVolumeClaim"}.isdisjoint(known.unknown)
+    assert (known.budgets, known.storage.claims, known.storage.volumes) == ((), {}, None)
+    assert scale_down_answer(known, Settings()).skipped == ()
+    assert [note[:5] for note in scale_down_answer(read_cluster(nodes), Settings()).skipped] == ["pods,"]
+    assert len(scale_down_answer(read_cluster(nodes, a_list("Pod", pod)), Settings()).skipped) == 1
+    assert scale_down_answer(read_cluster(nodes, a_list("Pod", pod), a_list("PodDisruptionBudget")), Settings()).skipped == ()
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+@pytest.mark.parametrize("sequential", [[], ["--sequential"]])
+def test_placement_without_pods_says_that_they_are_unknown(
+    output: str, sequential: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(*documents: Obj) -> tuple[str, str]:
+        (tmp_path / "cluster.json").write_text("\n".join(map(json.dumps, documents)))
+        options = ["--cluster", str(tmp_path / "cluster.json"), "-o", output, *sequential]
+        assert main(["simulate", "placement", *options]) == 0
+        return capsys.readouterr()
+
+    nodes, said = a_list("Node", node_manifest("n0")), "not judged: pods are unknown: no Pod in the file\n"
+    assert answer(nodes) == (("", said) if output == "json" else (said, ""))
+    assert answer(nodes, a_list("Pod")) == ("" if output == "json" else f"{NOTHING_PENDING}\n", "")
+    with pytest.raises(ClusterError, match="no Pod in the file: pods are unknown"):
+        explain_offline(read_cluster(nodes), Settings(), "pod", "shop", "p")

@@ -88,11 +88,11 @@ def test_what_a_file_lacks_is_said_with_what_to_do(simulate: Simulate, question:
 
 
 def test_without_pending_pods_the_answer_is_a_sentence(simulate: Simulate) -> None:
-    node = a_node("n1", agentpool="blue")
+    node, placed = a_node("n1", agentpool="blue"), {**a_pod("placed"), "spec": {**a_pod("placed")["spec"], "nodeName": "n1"}}
     nothing = "no pod is pending: each has a node or has ended"
-    assert simulate("placement", node) == [nothing]
-    assert simulate("placement", node, options=("--sequential", "-o", "table")) == [nothing]
-    assert nothing in simulate("scale-up", node)
+    assert simulate("placement", node, placed) == [nothing]
+    assert simulate("placement", node, placed, options=("--sequential", "-o", "table")) == [nothing]
+    assert nothing in simulate("scale-up", node, placed)
 
 
 def test_where_no_node_can_go_there_is_no_empty_table(simulate: Simulate) -> None:

@@ -185,7 +185,8 @@ def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
 
 
 def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str, Any]) -> Explanation:
-    """Explains why a group has not grown, and which changes would make it grow."""
+    """Explains why a group has not grown, and which changes would make it grow. `facts` may have the group's share of a slack
+    plan: a group for whose new nodes placeholders are planned grows too."""
     found = list(skip_reasons(explain_input, name))
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = pending_demand(list(explain_input.pending.values()), rules=rules, now=None)
@@ -195,17 +196,19 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     waiting = [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
     plan = _planned(explain_input, demand)
     grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
-    if grows:
-        found.append(of_reason(WaitReason.GROWS, detail=f"{grows} nodes", objects=(f"group {name}",)))
+    coming = (facts.get("slack") or {}).get("coming", 0)
+    grows_for = (f"{grows} nodes" if grows else "", f"for {coming} placeholders of slack" if coming else "")
+    if any(grows_for):
+        found.append(of_reason(WaitReason.GROWS, detail=", ".join(filter(None, grows_for)), objects=(f"group {name}",)))
     helpless = [pod for unhelpable in plan.unhelpable for pod in unhelpable.pods]
     found += _refused(explain_input, name, waiting)
-    if not helpless and not grows:
+    if not helpless and not any(grows_for):
         found.append(of_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
     remedies = [] if not helpless or grows else _growth_remedies(explain_input, name, Demand(counted=tuple(helpless)))
     pending = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
     return Explanation(
         object=f"group {name}",
-        state="grows" if grows else ("stuck" if helpless else "idle"),
+        state="grows" if grows or (coming and not helpless) else ("stuck" if helpless else "idle"),
         reasons=tuple(found),
         remedies=tuple(remedies),
         facts={**facts, **pending},

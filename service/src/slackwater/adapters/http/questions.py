@@ -167,7 +167,7 @@ class Named(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Annotated[str, Field(description="Node, Pod, DaemonSet or PodDisruptionBudget.")]
+    kind: Annotated[str, Field(description="Node, Pod, DaemonSet, PodDisruptionBudget or CapacityBuffer.")]
     namespace: Annotated[str, Field(description="Of an object that has one; `default` where it is not said.")] = ""
     name: str
 

@@ -77,7 +77,7 @@ _SCALING: Final = (
     *(kind for kind in SCALED if kind not in _SPREADING),
 )
 #: The API resource of each kind of auxiliary objects.
-_AUXILIARY: Final = {
+_AUXILIARY: Final[Mapping[str, AuxiliaryKind]] = {
     "Namespace": "namespaces",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "PersistentVolume": "persistentvolumes",
@@ -162,11 +162,12 @@ def read_cluster(
     controllers make them.
 
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
-    by_kind = objects_by_kind([_as_raw(document) for document in documents], (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
+    texts = [_as_raw(document) for document in documents]
+    by_kind, listed = objects_by_kind(texts, (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
     kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
     templates = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
-    found = _auxiliary_objects(by_kind, kinds, kubernetes.version)
+    found = _auxiliary_objects(by_kind, listed, kinds, kubernetes.version)
     cluster = Cluster(
         kubernetes=kubernetes,
         nodes=tuple(_each(by_kind["Node"], NodeDecoder().decode)),
@@ -174,10 +175,10 @@ def read_cluster(
         namespaces=by_name(found, "namespaces") or {},
         storage=storage_of(found),
         devices=devices_of(found),
-        unknown=_unknown(by_kind, kubernetes.version),
+        unknown=_unknown(by_kind, kubernetes.version) - listed,
         ignored=_ignored(by_kind, kubernetes.version),
         spread_sources=_spread_sources(by_kind),
-        budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or None,
+        budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or (() if BUDGET in listed else None),
         scales=_scales(by_kind),
         daemons=tuple(
             item.decoded(partial(decode_daemon_set, templates), kubernetes.version, templated=True)
@@ -283,11 +284,11 @@ def _scales(by_kind: Mapping[str, Sequence[FoundObject]]) -> Scales:
 
 
 def _auxiliary_objects(
-    by_kind: Mapping[str, Sequence[FoundObject]], kinds: KindInterner, kubernetes: KubernetesVersion
+    by_kind: Mapping[str, Sequence[FoundObject]], listed: Set[str], kinds: KindInterner, kubernetes: KubernetesVersion
 ) -> dict[AuxiliaryKind, dict[AuxiliaryKey, Any]]:
-    """The objects of `_AUXILIARY`, by type; types without an object are left out."""
+    """The objects of `_AUXILIARY`, by type; types without an object and without a list are left out."""
     types = {each.name: each for each in auxiliary(kinds, lambda *_: None, kubernetes=kubernetes)}
-    objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {}
+    objects: dict[AuxiliaryKind, dict[AuxiliaryKey, Any]] = {name: {} for kind, name in _AUXILIARY.items() if kind in listed}
     for kind, name in _AUXILIARY.items():
         for item in by_kind[kind] if name in types else ():
             event = item.decoded(types[name].decode).event

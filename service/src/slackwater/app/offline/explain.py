@@ -12,15 +12,17 @@ from typing import Final, Literal
 from msgspec import structs
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
-from slackwater.app.offline.growth import growable_groups, let_expendable_yield, removal_groups
+from slackwater.app.offline.growth import growable_groups, let_expendable_yield, planned_growth, removal_groups
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.offline.scaledown import scale_down_answer
+from slackwater.app.offline.scaleup import growth_notes
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
 from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup
+from slackwater.controllers.slack.report import slack_in_group
 from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation
 from slackwater.explain.node_groups import explain_group
@@ -82,7 +84,8 @@ def _explained(
         case "pod":
             pod = next((pod for pod in cluster.pods if pod.key == PodKey(namespace, name)), None)
             if pod is None:
-                raise ClusterError(f"pod {namespace}/{name}", "", f"is not {cluster.where}")
+                why = f"no Pod {cluster.where}: pods are unknown" if "Pod" in cluster.unknown else f"is not {cluster.where}"
+                raise ClusterError(f"pod {namespace}/{name}", "", why)
             explanation = explain_pod(explain_input, pod)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))
             return explanation, [*skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored), *cluster.unread]
@@ -101,4 +104,7 @@ def _explained(
             if name not in explain_input.groups:
                 names = ", ".join(sorted(explain_input.groups)) or "none"
                 raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {names}")
-            return explain_group(explain_input, GroupName(name), {}), cluster.unread
+            group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False)
+            nodes = [node for node, of in explain_input.group_of.items() if of == group]
+            facts = {} if grown.found.slack is None else {"slack": slack_in_group(grown.found.slack, group, nodes)}
+            return explain_group(explain_input, group, facts), growth_notes(grown, cluster, settings)

@@ -178,24 +178,31 @@ _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _SHOWN: Final = 60
 
 
-def objects_by_kind(documents: Sequence[msgspec.Raw], kinds: Collection[str]) -> dict[str, list[FoundObject]]:
-    """The objects of the given kinds, in the order of the documents. Other kinds are skipped. Raises `ClusterError`."""
+def objects_by_kind(
+    documents: Sequence[msgspec.Raw], kinds: Collection[str]
+) -> tuple[dict[str, list[FoundObject]], frozenset[str]]:
+    """The objects of the given kinds, in the order of the documents, and the kinds that have a list of their own, which may be
+    empty. Other kinds are skipped. Raises `ClusterError`."""
+    listed = set[str]()
     by_kind: dict[str, list[FoundObject]] = {kind: [] for kind in kinds}
     documents_of: dict[str, int] = {}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
-        for place, kind, head, raw in _objects(document, path, "", 0):
+        for place, kind, head, raw in _objects(document, path, "", 0, listed):
             if kind not in by_kind:
                 continue
             found, uid = _named(place or kind, kind, head, raw, len(by_kind[kind]))
             # must-gather has an object in a list and in a file of its own.
             if not uid or documents_of.setdefault(uid, number) == number:
                 by_kind[kind].append(found)
-    return by_kind
+    return by_kind, frozenset(listed)
 
 
-def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tuple[str, str, _Head, msgspec.Raw]]:
-    """Yields the path, kind, head and bytes of every object. `kind` is the typed list's kind, for items without one."""
+def _objects(
+    raw: msgspec.Raw, path: str, kind: str, depth: int, listed: set[str]
+) -> Iterator[tuple[str, str, _Head, msgspec.Raw]]:
+    """Yields the path, kind, head and bytes of every object. `kind` is the typed list's kind, for items without one. Adds the
+    kinds of typed lists to `listed`."""
     if _shown(raw)[:1] != "{":
         raise ClusterError(path or "the file", "", f"got {_shown(raw)}, want an object")
     head = _read(_HEAD, raw, path, "")
@@ -205,8 +212,9 @@ def _objects(raw: msgspec.Raw, path: str, kind: str, depth: int) -> Iterator[tup
             raise ClusterError(_below(path, "items"), "", f"got {_shown(head.items)}, want a list")
         if depth == _DEEPEST:
             raise ClusterError(path, "", f"lists in lists deeper than {_DEEPEST}")
+        listed.add(kind.removesuffix("List"))
         for index, item in enumerate(_read(_ITEMS, head.items, path, "") or ()):
-            yield from _objects(item, _below(path, f"items[{index}]"), kind.removesuffix("List"), depth + 1)
+            yield from _objects(item, _below(path, f"items[{index}]"), kind.removesuffix("List"), depth + 1, listed)
     elif not kind:
         raise ClusterError(_below(path, "kind"), "", f"got {head.kind}, want the kind of the object")
     else:

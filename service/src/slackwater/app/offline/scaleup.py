@@ -10,7 +10,7 @@ from typing import Final
 
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.app.offline.cluster import Cluster, skipped_rules
-from slackwater.app.offline.growth import planned_growth
+from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
@@ -60,7 +60,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         not_counted=tuple(NotCounted(pod=str(each.pod.key), reason=each.why) for each in plan.passed_over),
         not_looked_at=tuple(str(pod.key) for pod in plan.not_looked_at),
         failures=tuple(FailedPart(about=each.about, error=each.error) for each in plan.failures),
-        skipped=(*_skipped(grown.snapshot, grown.pending, cluster, settings), *grown.unmet),
+        skipped=growth_notes(grown, cluster, settings),
         remarks=cluster.remarks,
         seconds=seconds,
     )
@@ -90,6 +90,11 @@ def _why(reason: GroupRefusal | SkipReason) -> Rejection:
     if isinstance(reason, SkipReason):
         return Rejection.of("Slackwater", [reason.text], resolvable=reason.kind in _PASSING)
     return Rejection.of(reason.reason.plugin, list(reason.words), resolvable=reason.reason.resolvable)
+
+
+def growth_notes(grown: Grown, cluster: Cluster, settings: Settings) -> tuple[str, ...]:
+    """What could not be judged, and what asks for room for pods to come and gets less."""
+    return *_skipped(grown.snapshot, grown.pending, cluster, settings), *grown.unmet
 
 
 def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> tuple[str, ...]:

@@ -16,11 +16,10 @@ from slackwater_protocol.names import SLACK
 def headroom_of(
     by_kind: Mapping[str, Sequence[FoundObject]], decoder: PodDecoder, kubernetes: KubernetesVersion
 ) -> HeadroomRequests:
-    """The CapacityBuffers and ResourceQuotas, with the controllers and PodTemplates that buffers refer to, and the controllers
+    """The CapacityBuffers, PodTemplates and ResourceQuotas, with the controllers that buffers refer to, and the controllers
     with the slack annotation. Raises `ClusterError`."""
     buffers = [item.decoded(decode_buffer) for item in by_kind[BUFFER]]
     scaled = {(each.key.namespace, each.scalable) for each in buffers}
-    named = {(each.key.namespace, each.template) for each in buffers}
     workloads = [
         workload_of(item, (group, kind), decoder, kubernetes)
         for group, kind in WORKLOAD_KINDS
@@ -33,7 +32,6 @@ def headroom_of(
         templates={
             (item.namespace, item.name): workload_of(item, ("", POD_TEMPLATE), decoder, kubernetes)
             for item in by_kind[POD_TEMPLATE]
-            if (item.namespace, item.name) in named
         },
         marked=tuple(each for each in workloads if each.slack),
         quotas=tuple(item.decoded(decode_quota) for item in by_kind[QUOTA]),

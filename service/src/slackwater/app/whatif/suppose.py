@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from slackwater.app.offline.cluster import READ, Cluster, read_cluster
 from slackwater.app.offline.known_groups import configured_group
-from slackwater.app.offline.objects import TAINT_RULE, ClusterError
+from slackwater.app.offline.objects import BUFFER, POD_TEMPLATE, TAINT_RULE, ClusterError
 from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings, SettingsError, as_file, loads
 from slackwater.model.devices import DeviceObjects
@@ -25,8 +25,8 @@ from slackwater_protocol.names import NODE_GROUP
 T = TypeVar("T")
 K = TypeVar("K")
 
-_READ: Final = (*READ, TAINT_RULE, "DaemonSet", "PodDisruptionBudget", "ConfigMap")
-_REMOVABLE: Final = ("Node", "Pod", "DaemonSet", "PodDisruptionBudget")
+_READ: Final = (*READ, TAINT_RULE, "DaemonSet", "PodDisruptionBudget", "ConfigMap", BUFFER, POD_TEMPLATE)
+_REMOVABLE: Final = ("Node", "Pod", "DaemonSet", "PodDisruptionBudget", BUFFER)
 _NAMES: Final = frozenset({"kind", "namespace", "name"})
 
 
@@ -66,6 +66,9 @@ def _without(cluster: Cluster, names: Mapping[str, str], at: str) -> Cluster:
             left = replace(cluster, pods=tuple(pod for pod in cluster.pods if pod.key != (namespace, name)))
         case "DaemonSet":
             left = replace(cluster, daemons=tuple(pod for pod in cluster.daemons if pod.key != (namespace, name)))
+        case "CapacityBuffer":
+            buffers = tuple(buffer for buffer in cluster.headroom.buffers if buffer.key != (namespace, name))
+            left = replace(cluster, headroom=replace(cluster.headroom, buffers=buffers))
         case _:
             left = cluster
             if cluster.budgets:
@@ -97,6 +100,11 @@ def _with(cluster: Cluster, more: Cluster) -> Cluster:
         priorities_problem=more.priorities_problem or cluster.priorities_problem,
         unknown=cluster.unknown & more.unknown,
         ignored={**cluster.ignored, **more.ignored},
+        headroom=replace(
+            cluster.headroom,
+            buffers=_replaced(cluster.headroom.buffers, more.headroom.buffers, attrgetter("key")),
+            templates={**cluster.headroom.templates, **more.headroom.templates},
+        ),
     )
 
 
