@@ -108,7 +108,7 @@ def test_without_them_a_node_may_go_and_is_explained_as_removable() -> None:
     ("items", "new_nodes", "note"),
     [
         (
-            (_BY_TEMPLATE, _POD_TEMPLATE, in_shop("ResourceQuota", spec={"hard": {"requests.cpu": "2"}})),
+            (_BY_TEMPLATE, _POD_TEMPLATE, in_shop("ResourceQuota", spec={"hard": {"requests.cpu": "2200m"}})),
             0,
             "buffer shop/edge: room is kept for 2 of 3 pods: ",
         ),

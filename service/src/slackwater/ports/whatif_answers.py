@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName
 
-#: Pods that the file lacks and that were added, one text for each controller.
-Remarks = Annotated[tuple[str, ...], Meta(description="What the file lacks and was added. Left out where empty.")]
+#: Pods that the file lacks and that were added or would not be admitted, a text for each controller.
+Remarks = Annotated[tuple[str, ...], Meta(description="What the file lacks and was added or refused. Left out where empty.")]
 
 
 class Rejection(JsonAnswer, frozen=True, kw_only=True):

@@ -17,7 +17,9 @@ import msgspec
 from slackwater.adapters.kube.auxiliary import auxiliary, decode_daemon_set, decode_selector, decode_service
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
+from slackwater.adapters.kube.headroom_requests import decode_quota
 from slackwater.adapters.kube.storage import decode_claim
+from slackwater.app.offline.admission import Admission
 from slackwater.app.offline.configurations import CONFIG_MAP, unread_configurations
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.missing_daemons import missing_daemons
@@ -29,9 +31,12 @@ from slackwater.app.offline.objects import (
     DAEMON_SET,
     DEVICE_KINDS,
     JOB,
+    LIMIT_RANGE,
     NESTED_TOO_DEEPLY,
     POD_TEMPLATE,
+    PRIORITY_CLASS,
     QUOTA,
+    RUNTIME_CLASS,
     SCALED,
     TAINT_RULE,
     ClusterError,
@@ -68,9 +73,11 @@ T = TypeVar("T")
 _SPREADING: Final = (SERVICE, *(kind for _, kind in sorted(SPREADING)))
 #: Kinds that only scale-up and scale-down use.
 _HEADROOM: Final = (BUFFER, POD_TEMPLATE, QUOTA, JOB)
+_ADMITTING: Final = (LIMIT_RANGE, PRIORITY_CLASS, RUNTIME_CLASS)
 _SCALING: Final = (
     DAEMON_SET,
     CONFIG_MAP,
+    *_ADMITTING,
     *CONFIGURATIONS,
     BUDGET,
     *_HEADROOM,
@@ -109,8 +116,8 @@ class Cluster:
     expander for priorities; None if there is none, or if it cannot be read: then `priorities_problem` says why.
 
     `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come. `made`: the
-    pods that are not in the file and that controllers would create, each with a text for people. `unread`: texts about
-    configurations in the file.
+    pods that are not in the file and that controllers would create, each with a text for people. `refused`: texts
+    about pods that would not be admitted. `unread`: texts about configurations in the file, and about classes that it lacks.
 
     Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
     `groups`, the node groups as their providers report them. `configuration` is the configuration that a dump of a service
@@ -138,12 +145,13 @@ class Cluster:
     kubernetes: VersionFound = ASSUMED
     headroom: HeadroomRequests = NO_HEADROOM_REQUESTS
     made: Mapping[PodKey, str] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What answers say beside the plan."""
-        return tuple(dict.fromkeys(self.made.values()))
+        return *dict.fromkeys(self.made.values()), *self.refused
 
     def without_pods(self, effect: str) -> tuple[str, ...]:
         """What is not judged because the cluster has no Pod object, which has this effect."""
@@ -165,6 +173,8 @@ def read_cluster(
     texts = [_as_raw(document) for document in documents]
     by_kind, listed = objects_by_kind(texts, (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
     kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
+    admission = Admission(by_kind, kubernetes.version)
+    by_kind = admission.with_defaults(by_kind)
     templates = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
     found = _auxiliary_objects(by_kind, listed, kinds, kubernetes.version)
@@ -183,16 +193,20 @@ def read_cluster(
         daemons=tuple(
             item.decoded(partial(decode_daemon_set, templates), kubernetes.version, templated=True)
             for item in by_kind[DAEMON_SET]
+            if admission.makes_pods(item)
         ),
         headroom=headroom_of(by_kind, templates, kubernetes.version),
         unread=tuple(unread_configurations(by_kind)),
     )
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
     cluster = _with_priorities(cluster, by_kind[CONFIG_MAP])
-    return cluster if live else _with_missing(cluster, by_kind, templates)
+    cluster = cluster if live else _with_missing(cluster, by_kind, templates, admission)
+    return replace(cluster, unread=(*admission.unknown, *cluster.unread), refused=tuple(admission.refused))
 
 
-def _with_missing(cluster: Cluster, by_kind: Mapping[str, Sequence[FoundObject]], decoder: PodDecoder) -> Cluster:
+def _with_missing(
+    cluster: Cluster, by_kind: Mapping[str, Sequence[FoundObject]], decoder: PodDecoder, admission: Admission
+) -> Cluster:
     """Adds the pods that controllers of the file would create. Claims are added only if those of the other pods are known."""
     kubernetes, scales, sources, claims = (
         cluster.kubernetes.version,
@@ -200,9 +214,9 @@ def _with_missing(cluster: Cluster, by_kind: Mapping[str, Sequence[FoundObject]]
         cluster.spread_sources,
         cluster.storage.claims,
     )
-    missing = missing_pods(by_kind, cluster.pods, scales, kubernetes)
+    missing = missing_pods(by_kind, cluster.pods, scales, kubernetes, admission)
     pods = (*cluster.pods, *_each(missing.pods, decoder.decode, kubernetes))
-    daemons, remarks = missing_daemons(cluster.daemons, cluster.nodes, pods, kubernetes)
+    daemons, remarks = missing_daemons(cluster.daemons, cluster.nodes, pods, kubernetes, admission)
     if missing.claims and (claims is not None or not any(pod.kind.mounts_claims for pod in cluster.pods)):
         made = {(item.namespace, item.name): item.decoded(decode_claim) for item in missing.claims}
         cluster = replace(cluster, storage=replace(cluster.storage, claims={**(claims or {}), **made}))
@@ -212,6 +226,7 @@ def _with_missing(cluster: Cluster, by_kind: Mapping[str, Sequence[FoundObject]]
         scales=replace(scales, deployments={**scales.deployments, **missing.deployments}),
         spread_sources=replace(sources, controllers={**sources.controllers, **missing.selectors}),
         made={**missing.remarks, **remarks},
+        headroom=replace(cluster.headroom, quotas=tuple(item.decoded(decode_quota) for item in admission.quotas())),
     )
 
 

@@ -140,6 +140,9 @@ _MORE: Final = (
     "/apis/batch/v1/jobs",
     "/api/v1/podtemplates",
     "/api/v1/resourcequotas",
+    "/api/v1/limitranges",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/node.k8s.io/v1/runtimeclasses",
     BUFFERS_PATH,
     "/apis/policy/v1/poddisruptionbudgets",
 )

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from msgspec import structs
 
+from slackwater.app.offline.admission import Admission
 from slackwater.app.offline.missing_pods import remarks_on
 from slackwater.controllers.scaleup.template import accepting
 from slackwater.controllers.slack.headroom_limits import requests_of
@@ -24,7 +25,11 @@ from slackwater.snapshot.node_selector import NAME_FIELD
 
 
 def missing_daemons(
-    daemons: Sequence[Pod], nodes: Sequence[Node], pods: Sequence[Pod], kubernetes: KubernetesVersion
+    daemons: Sequence[Pod],
+    nodes: Sequence[Node],
+    pods: Sequence[Pod],
+    kubernetes: KubernetesVersion,
+    admission: Admission,
 ) -> tuple[list[Pod], dict[PodKey, str]]:
     """The pods of DaemonSets that nodes lack, and remarks. A pod is on its node if there is room beside the pods of the file;
     otherwise it is pending, with the affinity that the DaemonSet controller gives it."""
@@ -42,7 +47,8 @@ def missing_daemons(
     for daemon in daemons:
         names = [nodes[row].name for row in np.flatnonzero(accepting(daemon, facts)).tolist()]
         owner = (daemon.key.namespace, daemon.eviction_facts.owner)
-        made = [_on(daemon, name, room) for name in names if (*owner, name) not in there]
+        names = admission.daemons(daemon.key, [name for name in names if (*owner, name) not in there])
+        made = [_on(daemon, name, room) for name in names]
         remarks |= remarks_on(f"DaemonSet {daemon.key}", [pod.key for pod in made])
         found += made
     return found, remarks

@@ -19,6 +19,7 @@ from slackwater.adapters.api_objects import Int32, Wire
 from slackwater.adapters.kube.auxiliary import decode_job, decode_selector
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.eviction_facts import controller_of
+from slackwater.app.offline.admission import Admission
 from slackwater.app.offline.objects import JOB, ClusterError, FoundObject
 from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import WORKLOAD_KINDS, ControllerKey
@@ -122,7 +123,11 @@ def _template(raw: bytes) -> tuple[_Part, tuple[_Volume, ...]]:
 
 
 def missing_pods(
-    by_kind: Mapping[str, Sequence[FoundObject]], pods: Sequence[Pod], scales: Scales, kubernetes: KubernetesVersion
+    by_kind: Mapping[str, Sequence[FoundObject]],
+    pods: Sequence[Pod],
+    scales: Scales,
+    kubernetes: KubernetesVersion,
+    admission: Admission,
 ) -> Missing:
     """The pods that are missing, and their claims. Raises `ClusterError`."""
     scales = replace(scales, deployments={**scales.deployments, **_adopted(by_kind, scales)})
@@ -139,8 +144,10 @@ def missing_pods(
             if controller.is_active(kind, known=present.is_known(key, there)):
                 names = present.missing_names(item, controller.spec.ordinals.start, range(there, wanted))
                 maker = _Maker(item, present.owner(key), *item.decoded(_template, kubernetes, templated=True), controller)
+                claims_of = {name: list(maker.claims(name, claims)) for name in names}
+                names = admission.admitted(item.title, item.namespace, maker.template.spec, names, claims_of.__getitem__)
                 found.pods += map(maker.pod, names)
-                found.claims += (claim for name in names for claim in maker.claims(name, claims))
+                found.claims += (claim for name in names for claim in claims_of[name])
                 found.remarks |= remarks_on(item.title, [PodKey(item.namespace, name) for name in names])
                 if (group, kind) == DEPLOYMENT:
                     found.deployments[item.namespace, maker.owner] = key
@@ -165,7 +172,8 @@ def _adopted(by_kind: Mapping[str, Sequence[FoundObject]], scales: Scales) -> di
 def remarks_on(controller: str, pods: Sequence[PodKey]) -> dict[PodKey, str]:
     """Says of each pod with which others it was made for its controller."""
     names = f"{pods[0]} to {pods[-1].name}" if len(pods) > 1 else "".join(map(str, pods))
-    return dict.fromkeys(pods, f"{controller}: {len(pods)} of its pods are not in the file, and are added: {names}")
+    are = "is" if len(pods) == 1 else "are"
+    return dict.fromkeys(pods, f"{controller}: {len(pods)} of its pods {are} not in the file, and {are} added: {names}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,9 @@ POD_TEMPLATE: Final = "PodTemplate"
 BUFFER: Final = "CapacityBuffer"
 QUOTA: Final = "ResourceQuota"
 JOB: Final = "Job"
+LIMIT_RANGE: Final = "LimitRange"
+PRIORITY_CLASS: Final = "PriorityClass"
+RUNTIME_CLASS: Final = "RuntimeClass"
 _TEMPLATE: Final = "spec.template"
 _TEMPLATED: Final = "template"
 BUDGET: Final = "PodDisruptionBudget"
@@ -96,6 +99,7 @@ _NAMESPACED: Final = frozenset(
         POD_TEMPLATE,
         BUFFER,
         QUOTA,
+        LIMIT_RANGE,
         JOB,
         *SCALED,
     }
@@ -115,13 +119,15 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundObject:
-    """One object, not decoded yet. `path` is its place in the file; `raw` is a view into the file's bytes."""
+    """One object, not decoded yet. `path` is its place in the file; `raw` is a view into the file's bytes. `uid` is empty
+    in a manifest, which no API server has seen."""
 
     path: str
     kind: str
     namespace: str
     name: str
     raw: msgspec.Raw
+    uid: str = ""
 
     @property
     def title(self) -> str:
@@ -191,9 +197,9 @@ def objects_by_kind(
         for place, kind, head, raw in _objects(document, path, "", 0, listed):
             if kind not in by_kind:
                 continue
-            found, uid = _named(place or kind, kind, head, raw, len(by_kind[kind]))
+            found = _named(place or kind, kind, head, raw, len(by_kind[kind]))
             # must-gather has an object in a list and in a file of its own.
-            if not uid or documents_of.setdefault(uid, number) == number:
+            if not found.uid or documents_of.setdefault(found.uid, number) == number:
                 by_kind[kind].append(found)
     return by_kind, frozenset(listed)
 
@@ -221,8 +227,8 @@ def _objects(
         yield path, kind, head, raw
 
 
-def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw, number: int) -> tuple[FoundObject, str]:
-    """The object, and its UID if it has one. `number`: the object's among those of its kind, for a generated name."""
+def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw, number: int) -> FoundObject:
+    """The object. `number`: its number among those of its kind, for a generated name."""
     place = _below(path, "metadata")
     meta = _read(_META, head.metadata, place, kind) or _Meta()
     name = meta.name or (f"{meta.generate_name}{number}" if meta.generate_name else "")
@@ -230,7 +236,7 @@ def _named(path: str, kind: str, head: _Head, raw: msgspec.Raw, number: int) -> 
         raise ClusterError(_below(place, "name"), kind, f"got {meta.name!r}, want a name")
     namespace = meta.namespace or ("default" if kind in _NAMESPACED else "")
     raw = msgspec.Raw(without_nulls(raw))
-    return FoundObject(path=path, kind=kind, namespace=namespace, name=name, raw=raw), meta.uid or ""
+    return FoundObject(path=path, kind=kind, namespace=namespace, name=name, raw=raw, uid=meta.uid or "")
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, path: str, name: str) -> T:

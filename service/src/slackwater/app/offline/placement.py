@@ -176,16 +176,16 @@ def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> tuple
 
 
 class _Remarks:
-    """Which pods were added to the file's: on nodes, and the pending pod that a line is about."""
+    """Which pods were added to the file's, the line's own or on nodes, and which would not be admitted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._made = cluster.made
         placed = [pod.key for pod in cluster.pods if pod.node is not None] if cluster.made else []
-        self._placed = dict.fromkeys(cluster.made[key] for key in placed if key in cluster.made)
+        self._others = *dict.fromkeys(cluster.made[key] for key in placed if key in cluster.made), *cluster.refused
 
     def of(self, pod: Pod) -> tuple[str, ...]:
         own = (self._made[pod.key],) if pod.key in self._made else ()
-        return *own, *self._placed
+        return *own, *self._others
 
 
 def score_lines(cluster: Mapping[str, Any] | Cluster, profile: ScoreProfile | None = None) -> Iterator[dict[str, Any]]:

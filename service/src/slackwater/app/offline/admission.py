@@ -1,0 +1,223 @@
+"""Admits pods that do not exist yet, as the API server's plug-ins Priority, RuntimeClass, LimitRanger and ResourceQuota do.
+
+In: the objects of a file. Out: templates and new pods with the defaults that the plug-ins set; for each pod that would be
+created, why it would be refused. Invariant: a pod that exists is never judged, since it was admitted when it was created.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from slackwater.adapters.api_objects import Int32, Wire
+from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.adapters.kube.structs import Quantity
+from slackwater.app.offline.limit_ranges import LimitRange, Object
+from slackwater.app.offline.objects import (
+    DAEMON_SET,
+    LIMIT_RANGE,
+    POD_TEMPLATE,
+    PRIORITY_CLASS,
+    QUOTA,
+    RUNTIME_CLASS,
+    FoundObject,
+    check_shape,
+    completed_template,
+)
+from slackwater.app.offline.quotas import Quota, usage_of, usage_of_claim
+from slackwater.model.auxiliary import WORKLOAD_KINDS
+from slackwater.model.ids import PodKey
+from slackwater.model.kubernetes_rules import KubernetesVersion
+
+_CLAIM: Final = "PersistentVolumeClaim"
+_TEMPLATED: Final = (DAEMON_SET, POD_TEMPLATE, *(kind for _, kind in WORKLOAD_KINDS))
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+T = TypeVar("T")
+
+
+class _Priority(Wire):
+    value: Int32 = 0
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+class _Overhead(Wire):
+    pod_fixed: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+
+class _Scheduling(Wire):
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    tolerations: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class _Runtime(Wire):
+    overhead: _Overhead = msgspec.field(default_factory=_Overhead)
+    scheduling: _Scheduling = msgspec.field(default_factory=_Scheduling)
+
+
+_PRIORITY: Final = msgspec.json.Decoder(_Priority)
+_RUNTIME: Final = msgspec.json.Decoder(_Runtime)
+_LIMITS: Final = msgspec.json.Decoder(LimitRange)
+#: The priority classes that every cluster has.
+_SYSTEM: Final = {
+    "system-cluster-critical": _Priority(value=2 * 10**9),
+    "system-node-critical": _Priority(value=2 * 10**9 + 1000),
+}
+
+
+class Admission:
+    """The plug-ins with the objects that they read. `refused` says for people what is not admitted, `unknown` of which classes
+    the file has no object."""
+
+    def __init__(self, by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> None:
+        self._kubernetes = kubernetes
+        self._limits: dict[str, dict[str, LimitRange]] = {}
+        for item in by_kind[LIMIT_RANGE]:
+            self._limits.setdefault(item.namespace, {})[item.title] = item.decoded(_LIMITS.decode)
+        self._priorities = {item.name: item.decoded(_PRIORITY.decode) for item in by_kind[PRIORITY_CLASS]}
+        self._default = max((name for name, each in self._priorities.items() if each.global_default), default="")
+        self._runtimes = {item.name: item.decoded(_RUNTIME.decode) for item in by_kind[RUNTIME_CLASS]}
+        self._quotas: dict[str, list[Quota]] = {}
+        for item in by_kind[QUOTA]:
+            pods = self._existing(each for each in by_kind["Pod"] if each.namespace == item.namespace)
+            claims = (each.decoded(msgspec.json.decode) for each in by_kind[_CLAIM] if each.namespace == item.namespace)
+            quota = Quota.of(item, pods, (each.get("spec") or {} for each in claims))
+            self._quotas.setdefault(item.namespace, []).append(quota)
+        self._daemons: dict[PodKey, Object] = {}
+        self.refused: list[str] = []
+        self.unknown: dict[str, None] = {}
+
+    def _existing(self, pods: Iterable[FoundObject]) -> Iterator[Object]:
+        """The specs of the pods that exist and have not ended."""
+        for pod in pods:
+            body = pod.decoded(msgspec.json.decode, self._kubernetes)
+            if _exists(pod, body) and body["status"].get("phase") not in _ENDED:
+                yield body["spec"]
+
+    def quotas(self) -> Iterator[FoundObject]:
+        """The quotas with what is used now."""
+        return (quota.object() for quotas in self._quotas.values() for quota in quotas)
+
+    def with_defaults(self, by_kind: Mapping[str, list[FoundObject]]) -> dict[str, list[FoundObject]]:
+        """The objects with the defaults of templates and new pods, without new pods that are refused."""
+        changed = {kind: [self._defaulted(item) for item in by_kind[kind]] for kind in _TEMPLATED}
+        return {**by_kind, **changed, "Pod": [pod for item in by_kind["Pod"] for pod in self._admitted(item)]}
+
+    def _defaulted(self, item: FoundObject) -> FoundObject:
+        if not self._concerns(item):
+            return item
+        try:
+            check_shape("template", item.raw)
+            body = completed_template(msgspec.json.decode(item.raw), self._kubernetes)
+        except UNREADABLE:
+            return item  # its decoder says what is wrong
+        template = body["spec"]["template"]
+        template = {**template, "spec": self._spec(item, template["spec"])}
+        return _with_body(item, {**body, "spec": {**body["spec"], "template": template}})
+
+    def _admitted(self, item: FoundObject) -> Iterator[FoundObject]:
+        """The pod with its defaults if it is new; nothing if it is refused."""
+        if item.uid or not (self._concerns(item) or item.namespace in self._quotas):
+            yield item
+            return
+        body = item.decoded(msgspec.json.decode, self._kubernetes)
+        if not _exists(item, body):
+            item = _with_body(item, body := {**body, "spec": self._spec(item, body["spec"])})
+        if _exists(item, body) or self.admitted(item.title, item.namespace, body["spec"], [item.name]):
+            yield item
+
+    def _concerns(self, item: FoundObject) -> bool:
+        raw = bytes(item.raw)
+        named = b'"priorityClassName"' in raw or b'"runtimeClassName"' in raw
+        return named or bool(self._default) or item.namespace in self._limits
+
+    def _spec(self, item: FoundObject, spec: Object) -> Object:
+        """The completed spec of a pod with what the plug-ins set."""
+        name = spec.get("priorityClassName") or self._default
+        if priority := (_SYSTEM | self._priorities).get(name):
+            found = {"preemptionPolicy": priority.preemption_policy, "priority": priority.value}
+            spec = {**found, **spec, "priorityClassName": name}
+        elif name and not self._priorities and "priority" not in spec:
+            self.unknown[f"the priority of PriorityClass {name}: no {PRIORITY_CLASS} in the file"] = None
+        name = spec.get("runtimeClassName") or ""
+        if runtime := self._runtimes.get(name):
+            more, tolerations = runtime.scheduling, spec.get("tolerations") or []
+            new = [each for each in more.tolerations if each not in tolerations]
+            selector = {**(spec.get("nodeSelector") or {}), **more.node_selector}
+            spec = {
+                "overhead": runtime.overhead.pod_fixed,
+                **spec,
+                "nodeSelector": selector,
+                "tolerations": [*tolerations, *new],
+            }
+        elif name and not self._runtimes and not spec.get("overhead"):
+            self.unknown[f"the overhead of RuntimeClass {name}: no {RUNTIME_CLASS} in the file"] = None
+        for limits in self._limits.get(item.namespace, {}).values():
+            spec = limits.defaulted(spec)
+        return spec
+
+    def admitted(
+        self,
+        title: str,
+        namespace: str,
+        spec: Object,
+        pods: Sequence[T],
+        claims_of: Callable[[T], Iterable[FoundObject]] = lambda _: (),
+    ) -> list[T]:
+        """The first of these pods, as many as are admitted. They have this completed spec, `claims_of` their claims."""
+        found = list[T]()
+        for pod in pods:
+            if why := self.refusal(namespace, spec, claims_of(pod)):
+                left = len(pods) - len(found)
+                what = (
+                    "it"
+                    if title.startswith("Pod ")
+                    else f"{left} of its pods that {'is' if left == 1 else 'are'} not in the file"
+                )
+                self.refused.append(f"{title}: {what} would not be admitted: {why}")
+                break
+            found.append(pod)
+        return found
+
+    def makes_pods(self, daemon_set: FoundObject) -> bool:
+        """Would a pod of the DaemonSet be admitted?"""
+        body = daemon_set.decoded(msgspec.json.decode, self._kubernetes, templated=True)
+        spec = self._daemons[PodKey(daemon_set.namespace, daemon_set.name)] = body["spec"]["template"]["spec"]
+        if why := self.refusal(daemon_set.namespace, spec, take=False):
+            self.refused.append(f"{daemon_set.title}: its pods would not be admitted: {why}")
+        return not why
+
+    def daemons(self, key: PodKey, nodes: Sequence[T]) -> list[T]:
+        """The first of the nodes, as many as pods of the DaemonSet are admitted."""
+        return self.admitted(f"DaemonSet {key}", key.namespace, self._daemons[key], nodes)
+
+    def refusal(self, namespace: str, spec: Object, claims: Iterable[FoundObject] = (), *, take: bool = True) -> str:
+        """Why a pod with this completed spec and these claims would be refused; "" if it is admitted. Then quotas count it, if
+        `take`."""
+        quotas, usages = self._quotas.get(namespace, []), [(usage_of(spec), spec)]
+        wanted = [msgspec.json.decode(claim.raw)["spec"] for claim in claims]
+        found = [f"no PriorityClass with name {name} was found" for name in self._lacked(spec)]
+        for title, limits in self._limits.get(namespace, {}).items():
+            reasons = (limits.refusal(spec), *map(limits.refusal_of_claim, wanted))
+            found += [f"{title}: {why}" for why in reasons if why]
+        counted: list[tuple[dict[str, int], Object | None]] = [*usages, *((usage_of_claim(each), None) for each in wanted)]
+        found += [f"{quota.item.title}: {why}" for quota in quotas for usage in counted if (why := quota.refusal(*usage))]
+        for quota in quotas if take and not found else ():
+            for usage in counted:
+                quota.take(*usage)
+        return "; ".join(found)
+
+    def _lacked(self, spec: Object) -> list[str]:
+        """The priority class of a pod, if the file has others."""
+        name = spec.get("priorityClassName")
+        return [name] if name and self._priorities and name not in _SYSTEM | self._priorities else []
+
+
+def _exists(item: FoundObject, body: Object) -> bool:
+    """Is the pod one of a cluster, and no manifest?"""
+    return bool(item.uid or body["spec"].get("nodeName") or body["status"].get("phase"))
+
+
+def _with_body(item: FoundObject, body: Object) -> FoundObject:
+    return replace(item, raw=msgspec.Raw(msgspec.json.encode(body)))
