@@ -8,6 +8,7 @@ import pytest
 
 from slackwater.cli.main import main
 from tests.support.http_answers import answering
+from tests.support.manifests import node_manifest, pod_manifest
 
 REASON = {
     "code": "resources_short",
@@ -122,12 +123,30 @@ def test_reasons_that_differ_in_what_is_short_stay_apart(capsys: pytest.CaptureF
     assert "500m cpu on n2" in said
 
 
-def test_a_scheduler_file_without_our_profile_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    node, profiles = {"kind": "Node", "metadata": {"name": "n1"}}, [{"schedulerName": "other"}]
+@pytest.mark.parametrize(
+    ("strategy", "remark"),
+    [({"type": "MostAllocated"}, None), ({"type": "Best"}, "scores do not follow profiles[0].pluginConfig[0].args.")],
+)
+def test_a_pod_of_another_scheduler_is_explained_by_its_own_profile(
+    strategy: dict[str, str], remark: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the file has no profile of ours, as that of HAMi. What cannot be followed is said."""
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
+    plugins = {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 3}]}}
+    profiles = [{"schedulerName": "other", "plugins": plugins, "pluginConfig": [fit]}]
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
     head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-    files = {"cluster": node, "scheduler": kind, "config": {**head, "extender": {"schedulerConfig": "scheduler"}}}
+    items = [node_manifest("n1"), node_manifest("n2"), pod_manifest("web", cpu="2", on="n1", schedulerName="other")]
+    items.append(pod_manifest("more", on="n2"))
+    cluster = {"kind": "List", "items": items}
+    files = {"cluster": cluster, "scheduler": kind, "config": {**head, "extender": {"schedulerConfig": "scheduler"}}}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
-    assert main(["explain", "node", "n1", "--cluster", f"{tmp_path}/cluster", "--config", f"{tmp_path}/config"]) == 2
-    assert "scheduler, want a file with a profile of schedulerName slackwater" in capsys.readouterr().err
+    options = ["--cluster", f"{tmp_path}/cluster", "--config", f"{tmp_path}/config", "-o", "json"]
+    assert main(["explain", "pod", "shop/web", *options]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (other,) = answer["instead"]["nodes"]
+    assert list(other["difference"]) == ["NodeResourcesFit", "Slackwater"], "the profile has no other score"
+    assert (other["difference"]["NodeResourcesFit"] > 0) is (remark is None), "only packing prefers the fuller node"
+    assert [each for each in answer["remarks"] if each.startswith(remark or "scores")] == answer["remarks"][1:]
+    assert len(answer["remarks"]) == (1 if remark is None else 2)

@@ -8,7 +8,8 @@ import yaml
 
 from slackwater.app.scheduler_config import generate
 from slackwater.app.scheduler_config.check import unfollowed
-from slackwater.app.settings import Settings, loads
+from slackwater.app.scheduler_config.config_tree import load_scheduler_file
+from slackwater.app.settings import Settings, UnreadableSettings, loads
 from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, binding, changed, found, traps
 
 
@@ -216,6 +217,62 @@ def test_a_disabled_filter_is_not_checked(point: str) -> None:
     assert "filters-disabled" not in [each.trap for each in found(file, followed)], "plans go by this file then"
 
 
+_REQUIRED: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}
+_SPREAD: dict[str, Any] = {"maxSkew": 1, "topologyKey": "zone"}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "differs"),
+    [
+        ("NodeResourcesFit", {"ignoredResources": ["example.com/a"]}, True),
+        ("NodeResourcesFit", {"ignoredResourceGroups": ["nvidia.com"]}, True),
+        ("NodeResourcesFit", {"ignoredResources": []}, False),
+        ("NodeAffinity", {"addedAffinity": _REQUIRED}, True),
+        ("NodeAffinity", {"addedAffinity": {}}, False),
+        ("PodTopologySpread", {"defaultConstraints": [{**_SPREAD, "whenUnsatisfiable": "DoNotSchedule"}]}, True),
+        ("PodTopologySpread", {"defaultConstraints": [{**_SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}]}, False),
+        ("NodeAffinity", "none", False),
+    ],
+)
+def test_arguments_that_decide_where_pods_fit_are_named_unless_plans_go_by_the_file(
+    plugin: str, args: Any, differs: bool
+) -> None:
+    file = changed(profiles=[{**CLEAN["profiles"][0], "pluginConfig": [{"name": plugin, "args": args}]}])
+    paths = [each.path for each in found(file, Settings()) if each.trap == "filters-differ"]
+    at = f"profiles[0].pluginConfig[0].args.{next(iter(args))}" if differs else ""
+    assert paths == ([at] if differs else [])
+    followed = loads(HEADER + "extender: {schedulerConfig: /etc/scheduler.yaml}")
+    assert "filters-differ" not in [each.trap for each in found(file, followed)]
+
+
+def test_resources_that_another_extender_lets_kube_scheduler_ignore_are_named_unless_plans_go_by_the_file() -> None:
+    hami = {**OTHER_EXTENDER, "managedResources": [{"name": "nvidia.com/gpu", "ignoredByScheduler": True}]}
+    file = changed(extenders=[hami, *CLEAN["extenders"]])
+    advice = ("extenders[0].filterVerb", "not-followed", "advice")
+    assert traps(file, Settings()) == [advice, ("extenders[0].managedResources", "filters-differ", "warning")]
+    assert traps(file, loads(HEADER + "extender: {schedulerConfig: /etc/scheduler.yaml}")) == [advice]
+
+
+@pytest.mark.parametrize("ours_at", [0, 1])
+def test_scores_of_another_extender_have_no_effect_where_filter_names_one_node(ours_at: int) -> None:
+    other = {"urlPrefix": "http://127.0.0.1:9999/other", "prioritizeVerb": "score", "weight": 5}
+    extenders = [other]
+    extenders.insert(ours_at, *CLEAN["extenders"])
+    place = f"extenders[{1 - ours_at}].prioritizeVerb"
+    assert traps(changed(extenders=extenders), Settings()) == [(place, "choice-by-default-scores", "warning")]
+    assert traps(binding(extenders=[other, *binding()["extenders"]]), BINDS) == []
+
+
+@pytest.mark.parametrize("version", ["v1beta3", "v1beta2", "v2"])
+def test_a_file_of_another_version_is_not_followed(version: str, tmp_path: Path) -> None:
+    """kube-scheduler does not start with it, so plans by it would be for another scheduler."""
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(changed(apiVersion=f"kubescheduler.config.k8s.io/{version}")))
+    with pytest.raises(UnreadableSettings) as refused:
+        load_scheduler_file(str(tmp_path / "s.yaml"))
+    (problem,) = refused.value.problems
+    assert f"apiVersion: got kubescheduler.config.k8s.io/{version}, which kube-scheduler does not read" in str(problem)
+
+
 @pytest.mark.parametrize("point", ["filter", "multiPoint"])
 def test_filters_that_plans_do_not_know_are_named(point: str) -> None:
     findings = found(
@@ -230,11 +287,13 @@ def test_what_of_its_file_a_service_does_not_follow_is_known_at_start(tmp_path: 
     args = {"scoringStrategy": {"type": "Best"}}
     other = {"schedulerName": "other", "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
     file = tmp_path / "scheduler.yaml"
-    extenders = [*CLEAN["extenders"], OTHER_EXTENDER]
+    scoring = {"urlPrefix": "http://127.0.0.1:9999/other", "prioritizeVerb": "score", "weight": 1}
+    extenders = [*CLEAN["extenders"], OTHER_EXTENDER, scoring]
     file.write_text(yaml.safe_dump(changed(profiles=[*CLEAN["profiles"], other], extenders=extenders)))
     unheeded = unfollowed(loads(HEADER + f"extender: {{schedulerConfig: {file}}}"))
     place = "profiles[1].pluginConfig[0].args.scoringStrategy.type"
-    assert [(each.path, each.trap) for each in unheeded] == [(place, "scores-not-supported"), UNFOLLOWED[:2]]
+    scores = ("extenders[2].prioritizeVerb", "choice-by-default-scores")
+    assert [(each.path, each.trap) for each in unheeded] == [(place, "scores-not-supported"), UNFOLLOWED[:2], scores]
     assert unfollowed(Settings()) == []
 
 

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from slackwater.app.offline.cluster import skipped_rules
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of, strict_for_of
-from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
+from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, scores_of_pod
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import GroupRegistryView, unknown
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
@@ -133,7 +133,7 @@ class ExplainQuestion:
             group_of={} if node is None or group is None else {node.name: group},
             scale_up=scale_up,
             scale_down=scale_down_policy_of(self.settings),
-            profile=score_profile_of(self.settings),
+            profile=scores_of_pod(self.settings, pods[0].kind.scheduler_name if pods else "")[0],
             own_score=own_score_of(self.settings),
             schedulers=known_schedulers(self.settings, replica.profiles, _placed(replica)) if pods else None,
             now=self.unix_now,

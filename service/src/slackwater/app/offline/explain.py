@@ -18,7 +18,7 @@ from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import growth_notes
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
-from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, score_profile_of
+from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, scores_of_pod
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup
@@ -42,10 +42,15 @@ _REMARK: Final = "judged without a running service, from the objects of the API 
 
 def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, namespace: str, name: str) -> Explanation:
     """The explanation. Raises `ClusterError` if there is no such object."""
-    explain_input = _explain_input(cluster, settings, what, PodKey(namespace, name))
+    key = PodKey(namespace, name)
+    asked = next((pod.kind.scheduler_name for pod in cluster.pods if what == "pod" and pod.key == key), settings.scheduler_name)
+    scores, unfollowed = scores_of_pod(settings, asked)
+    explain_input = replace(_explain_input(cluster, settings, what, key), profile=scores)
     explanation, notes = _explained(cluster, explain_input, settings, what=what, namespace=namespace, name=name)
     made = cluster.made.get(PodKey(namespace, name))
     remarks = cluster.remarks if what != "pod" else () if made is None else (made,)
+    if explanation.instead is not None:
+        remarks += unfollowed
     return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK, *remarks))
 
 
@@ -70,7 +75,6 @@ def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key:
         group_of=group_of,
         scale_up=scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False),
         scale_down=scale_down_policy_of(settings),
-        profile=score_profile_of(settings),
         own_score=own_score_of(settings),
         schedulers=known_schedulers(settings, cluster.profiles, (pod for pod in cluster.pods if pod.node is not None)),
         now=UnixTime(datetime.now(UTC).timestamp()),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from slackwater.app.scheduler_config.config_tree import Finding, Severity, entries, read_scheduler_file
 from slackwater.app.scheduler_config.filters_and_scores import MEANINGS, PREFERENCES, in_tree_weights
-from slackwater.app.scheduler_config.profile import file_findings, not_followed, profile_findings
+from slackwater.app.scheduler_config.profile import file_findings, filters_differ, not_followed, profile_findings
 from slackwater.app.scheduler_config.transport import PATH, CertificateNames, target_of, transport_findings
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
@@ -62,7 +62,7 @@ def check(text: str, settings: Settings | None, *, certificate: CertificateNames
     file = read_scheduler_file(text)
     extenders = list(entries(file.tree, "extenders"))
     ours = _our_places(extenders, settings)
-    names_nodes = any(at in ours and not extender.get("bindVerb") for at, extender in extenders)
+    names_nodes = _names_nodes(extenders, ours)
     found = (
         *file_findings(file.tree),
         *election_findings(file.tree, settings),
@@ -81,7 +81,7 @@ def unfollowed(settings: Settings) -> list[Finding]:
     return [] if text is None else [each for each in check(text, settings) if each.trap in _UNFOLLOWED]
 
 
-_UNFOLLOWED: Final = frozenset({"not-followed", "scores-not-supported"})
+_UNFOLLOWED: Final = frozenset({"not-followed", "scores-not-supported", "choice-by-default-scores"})
 
 
 def _extenders_findings(
@@ -92,11 +92,11 @@ def _extenders_findings(
     profiles = [profile for _, profile in entries(tree, "profiles")]
     yield from _presence_findings(extenders, ours, settings or Settings())
     yield from _later_extender_findings(extenders, ours, settings or Settings())
+    chosen_for_others = _names_nodes(extenders, ours) and not (settings or Settings()).extender.bind
     for at, extender in extenders:
         yield from refusal_findings(extender, at)
         if at not in ours:
-            if extender.get("filterVerb"):
-                yield not_followed((*at, "filterVerb"), f"what the extender at {show(extender.get('urlPrefix'))} refuses")
+            yield from _findings_on_others(extender, at, settings, chosen=chosen_for_others)
             yield from transport_findings(extender, at, None, None, ours=False)
             continue
         yield from failure_findings(extender, at, settings)
@@ -106,6 +106,29 @@ def _extenders_findings(
         yield from verb_findings(extender, at, settings or Settings(), assumed=settings is None)
         if settings is not None:
             yield from agreement_findings(extender, at, settings)
+
+
+def _names_nodes(extenders: list[tuple[Steps, dict[str, Any]]], ours: list[Steps]) -> bool:
+    """Does Slackwater choose nodes, by the file's extenders? It does where kube-scheduler binds."""
+    return any(at in ours and not extender.get("bindVerb") for at, extender in extenders)
+
+
+def _findings_on_others(extender: dict[str, Any], at: Steps, settings: Settings | None, *, chosen: bool) -> Iterator[Finding]:
+    """Findings on what we do not follow of another extender. `chosen`: Slackwater names one node."""
+    name = f"the extender at {show(extender.get('urlPrefix'))}"
+    if extender.get("filterVerb"):
+        yield not_followed((*at, "filterVerb"), f"what {name} refuses")
+    if extender.get("prioritizeVerb") and chosen:
+        yield Finding(
+            path=json_path((*at, "prioritizeVerb")),
+            trap="choice-by-default-scores",
+            why=f"Slackwater names one node, and does not know the scores of {name}",
+            fix="set extender.bind: true where its scores matter",
+            severity="warning",
+        )
+    ignored = any(resource.get("ignoredByScheduler") for resource in extender.get("managedResources", ()))
+    if ignored and (settings is None or settings.extender.scheduler_config is None):
+        yield filters_differ((*at, "managedResources"))
 
 
 def _later_extender_findings(

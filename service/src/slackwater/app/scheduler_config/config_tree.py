@@ -161,6 +161,15 @@ def read_scheduler_file(text: str) -> SchedulerFile:
         for problem in document.problems
     ]
     cleaned = _clean(tree, KIND, (), findings)
+    if cleaned["apiVersion"] != API_VERSION:
+        findings.append(
+            Finding(
+                path="apiVersion",
+                trap="api-version",
+                why=f"got {cleaned['apiVersion']}, which kube-scheduler does not read (v1beta3 ended with 1.29)",
+                fix=f"want {API_VERSION}",
+            )
+        )
     return SchedulerFile(tree=cleaned, findings=tuple(findings))
 
 
@@ -182,7 +191,12 @@ def load_scheduler_file(path: str) -> dict[str, Any]:
 
 def refused_file(path: str, findings: Sequence[Finding]) -> UnreadableSettings:
     """The error that the findings make of the file `extender.schedulerConfig`."""
-    return UnreadableSettings([Problem(path=f"{path}: {found.path}", seen=found.why, wanted=found.fix) for found in findings])
+    return UnreadableSettings(
+        [
+            Problem(path=f"{path}: {found.path}", seen=found.why.removeprefix("got "), wanted=found.fix.removeprefix("want "))
+            for found in findings
+        ]
+    )
 
 
 def _require_kind(tree: object) -> None:

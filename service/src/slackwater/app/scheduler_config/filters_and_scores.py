@@ -96,6 +96,24 @@ def _arguments(profile: Mapping[str, Any], at: Steps) -> dict[str, tuple[Steps, 
     }
 
 
+#: The arguments that decide where pods fit, by plug-in; where only a part does, that part's name or value.
+_OF_FILTERS: Final = (
+    ("NodeResourcesFit", "ignoredResources", ""),
+    ("NodeResourcesFit", "ignoredResourceGroups", ""),
+    ("NodeAffinity", "addedAffinity", "requiredDuringSchedulingIgnoredDuringExecution"),
+    ("PodTopologySpread", "defaultConstraints", "DoNotSchedule"),
+)
+
+
+def filter_arguments(profile: Mapping[str, Any], at: Steps) -> Iterator[Steps]:
+    """The places of the arguments by which the profile's filters differ from the default profile's."""
+    found = _arguments(profile, at)
+    for plugin, key, part in _OF_FILTERS:
+        place, args = found.get(plugin, (at, {}))
+        if args.get(key) and part in json.dumps(args[key], default=str):
+            yield (*place, key)
+
+
 class _Arguments:
     """The arguments of a profile's plug-ins. All methods raise `UnreadableSettings`."""
 
@@ -210,6 +228,17 @@ def score_profiles_of(settings: Settings) -> dict[str, ScoreProfile]:
         if not findings:
             found.setdefault(profile.get("schedulerName", DEFAULT_SCHEDULER), scores)
     return found
+
+
+def scores_of_pod(settings: Settings, scheduler_name: str) -> tuple[ScoreProfile, tuple[str, ...]]:
+    """The score profile of the pods with this `schedulerName` as far as it can be followed, the default one if the file
+    `extender.schedulerConfig` does not name it; and what cannot be followed. Raises `UnreadableSettings`."""
+    path = settings.extender.scheduler_config
+    for at, profile in entries(load_scheduler_file(path), "profiles") if path is not None else ():
+        if profile.get("schedulerName", DEFAULT_SCHEDULER) == scheduler_name:
+            scores, findings = profile_scores(profile, at)
+            return scores, tuple(f"scores do not follow {each.path}: {each.why}" for each in findings)
+    return ScoreProfile(), ()
 
 
 def read_score_profile(path: str, scheduler_name: str) -> ScoreProfile:

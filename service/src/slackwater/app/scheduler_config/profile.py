@@ -6,8 +6,14 @@ In: the cleaned tree and, if known, our own configuration. Plug-ins that are not
 from collections.abc import Iterator
 from typing import Any, Final
 
-from slackwater.app.scheduler_config.config_tree import API_VERSION, Finding, entries
-from slackwater.app.scheduler_config.filters_and_scores import DEFAULT_SCHEDULER, FILTERS, profile_scores, weight_at
+from slackwater.app.scheduler_config.config_tree import Finding, entries
+from slackwater.app.scheduler_config.filters_and_scores import (
+    DEFAULT_SCHEDULER,
+    FILTERS,
+    filter_arguments,
+    profile_scores,
+    weight_at,
+)
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
 from slackwater.fit.node_scores import DEFAULT_WEIGHTS, ScoreProfile
@@ -32,14 +38,7 @@ IN_TREE: Final = frozenset(FILTERS) | {
 
 
 def file_findings(tree: dict[str, Any]) -> Iterator[Finding]:
-    """Findings on the file's version and on the fields outside profiles and extenders."""
-    if tree["apiVersion"] != API_VERSION:
-        yield Finding(
-            path="apiVersion",
-            trap="api-version",
-            why=f"got {tree['apiVersion']}, which kube-scheduler no longer reads (v1beta3 ended with 1.29)",
-            fix=f"want {API_VERSION}",
-        )
+    """Findings on the fields outside profiles and extenders."""
     yield from _percentage_findings(tree, ())
     yield from _election_findings(tree)
     qps = tree.get("clientConnection", {}).get("qps", 0)
@@ -129,6 +128,17 @@ def _choice_findings(profile: dict[str, Any], at: Steps, settings: Settings | No
         )
 
 
+def filters_differ(at: Steps) -> Finding:
+    """The finding that filters are not the default profile's by what is at this place of the file, and plans do not know it."""
+    return Finding(
+        path=json_path(at),
+        trap="filters-differ",
+        why="plans for nodes apply the filters of kube-scheduler's default profile",
+        fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file",
+        severity="warning",
+    )
+
+
 def _foreign(profile: dict[str, Any], point: str) -> list[str]:
     """The enabled plug-ins of an extension point that are not in-tree."""
     sets = (profile.get("plugins", {}).get(each, {}) for each in (point, "multiPoint"))
@@ -212,6 +222,8 @@ def _plugin_findings(profile: dict[str, Any], at: Steps, *, followed: bool) -> I
             fix="set extender.schedulerConfig in Slackwater's configuration to the path of this file",
             severity="warning",
         )
+    if not followed:
+        yield from map(filters_differ, filter_arguments(profile, at))
     if weight_at("DefaultPreemption", "postFilter", plugins) is None:
         yield Finding(
             path=json_path((*at, "plugins")),

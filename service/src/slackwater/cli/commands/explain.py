@@ -106,7 +106,6 @@ def _offline(args: argparse.Namespace) -> bytes:
 
     from slackwater.app.offline import ClusterError
     from slackwater.app.offline.explain import explain_offline
-    from slackwater.app.settings import SettingsError
 
     if args.kind not in _OFFLINE:
         raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
@@ -118,8 +117,6 @@ def _offline(args: argparse.Namespace) -> bytes:
             return encode(explain_offline(cluster, settings, args.kind, namespace, name))
     except ClusterError as err:
         raise _NothingToExplain([f"{source_name(args)}: {err}"], code=ANSWERED_NO) from err
-    except SettingsError as err:  # a file of kube-scheduler without a profile of `schedulerName`
-        raise CommandFailed(err.lines()) from err
 
 
 class _NothingToExplain(CommandFailed):
