@@ -57,7 +57,7 @@ def a_pod(name: str, on: str | None = None, *, scheduler: str = _MINE, owner: st
 
 def a_replica_set(name: str = "web", app: str = "web") -> Obj:
     meta = {"name": name, "namespace": "shop", "uid": "u"}
-    spec = {"replicas": 3, "selector": {"matchLabels": {"app": app}}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": app}}}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta, "spec": spec}
 
 
