@@ -4,6 +4,7 @@ import copy
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from slackwater.app.offline.placement import placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
+from slackwater.cli.main import main
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 _BUDGET = {
@@ -140,6 +142,7 @@ def must_gather_folder(folder: Path) -> Path:
         folder,
         {
             "image/version.json": '{"version": "4.19"}',
+            "image/namespaces/shop/none.yaml": "# nothing\n",
             "image/cluster-scoped-resources/core/nodes/n1.yaml": f"---\n{json.dumps(first)}",
             "image/cluster-scoped-resources/core/nodes/n2.yaml": json.dumps(second),
             "image/namespaces/shop/core/pods.yaml": json.dumps(in_lists([a_full_pod()])[0]),
@@ -165,7 +168,19 @@ _FORMS: dict[str, Callable[[Path], Path]] = {
 
 @pytest.mark.parametrize("form", _FORMS)
 def test_every_form_is_the_same_cluster(form: str, tmp_path: Path) -> None:
-    assert load_cluster(str(_FORMS[form](tmp_path))) == read(the_cluster())
+    found = load_cluster(str(_FORMS[form](tmp_path)))
+    assert replace(found, unread=()) == read(the_cluster())
+    silent = ("2 files without an object that says its kind, such as image/namespaces/shop/none.yaml",)
+    assert found.unread == (silent if form == "must-gather" else ())
+
+
+def test_a_folder_of_other_files_is_named_where_no_node_and_no_pod_was_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kubectl before 1.12 wrote dumps without kinds, and so does OpenShift's insights archive."""
+    as_files(tmp_path, {"nodes.json": '{"Items": [{"name": "n1"}]}', "a/pods.json": '{"Items": []}'})
+    assert main(["simulate", "placement", "--cluster", str(tmp_path), "-o", "table"]) == 2
+    assert "not read: 2 files without an object that says its kind, such as a/pods.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,22 @@ def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest
     `request` is what the user says about the version of Kubernetes. The file may be a dump of a running service. With
     `accounting` its pods take the larger of their requests and Reserved.
     """
-    found = [document for place, data in contents(path) for document in _within(place, data)]
+    found, silent = list[msgspec.Raw](), list[str]()
+    for place, data in contents(path):
+        objects = _within(place, data)
+        found += objects
+        silent += [] if objects else [place]
     if len(found) == 1 and str(_head(found[0]).version).startswith(FAMILY):
         return _of_dump(found[0], accounting=accounting, request=request)
-    return read_cluster(*found, request=request)
+    cluster = read_cluster(*found, request=request)
+    notes = [f"{len(silent)} files without an object that says its kind, such as {silent[0]}"] if silent else []
+    return replace(cluster, unread=(*cluster.unread, *notes))
 
 
 def _within(place: str, data: bytes) -> list[msgspec.Raw]:
     """The documents of one text; of a folder's file those that say their kind: other programs' files may lie beside them."""
     try:
-        found = documents(data)
+        found = documents(data, may_be_empty=bool(place))
     except ClusterError as err:
         raise ClusterError(place or err.path, err.name, err.problem) from err
     return [document for document in found if not place or _head(document).kind]
@@ -90,7 +96,7 @@ def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest
     return replace(cluster, kubernetes=found, where="in a dumpstate", configuration=dumped.get("configuration"))
 
 
-def documents(data: bytes) -> list[msgspec.Raw]:
+def documents(data: bytes, *, may_be_empty: bool = False) -> list[msgspec.Raw]:
     """The documents of a JSON or YAML file as JSON text, without empty ones. Raises `ClusterError`."""
     json_problem = None
     if data[:_START].lstrip().startswith(_JSON):
@@ -109,7 +115,7 @@ def documents(data: bytes) -> list[msgspec.Raw]:
         found = [msgspec.Raw(document) for document in json_documents(data)]
     except YamlProblem as err:
         raise ClusterError("the file", "", f"neither JSON nor YAML: {json_problem or err}") from err
-    if not found:
+    if not found and not may_be_empty:
         raise ClusterError("the file", "", "it is empty, want a list of objects")
     return found
 

@@ -37,13 +37,15 @@ class KnownGroup:
     skip_reason: SkipReason | None = None
 
 
-#: The labels by which clouds and Karpenter name the group of a node, in the order in which they are looked for.
+#: The labels by which clouds, Karpenter and kops name the group of a node, in the order in which they are looked for.
 CLOUD_GROUP_LABELS: Final = (
     "eks.amazonaws.com/nodegroup",
     "cloud.google.com/gke-nodepool",
     "kubernetes.azure.com/agentpool",
     "agentpool",
     "karpenter.sh/nodepool",
+    "doks.digitalocean.com/node-pool",
+    "kops.k8s.io/instancegroup",
 )
 
 

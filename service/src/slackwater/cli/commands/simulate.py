@@ -123,10 +123,10 @@ _SCALE_UP: Final = """\
 Plans nodes for every pod that has no node and has not ended, whatever its
 scheduler. Pods that fit existing nodes need none. Groups come from the
 configuration, else from the nodes' labels: slackwater.dev/node-group, or those
-of EKS, GKE, AKS and Karpenter. A new node looks like the first node of its
-group, or like the template of the configuration. The answer is the whole plan,
-before any limit on nodes in creation. Exit code 0: planned; 2: the file or the
-configuration cannot be read, or has no group.
+of EKS, GKE, AKS, Karpenter, DigitalOcean and kops. A new node looks like the
+first node of its group, or like the template of the configuration. The answer
+is the whole plan, before any limit on nodes in creation. Exit code 0: planned;
+2: the file or the configuration cannot be read, or has no group.
 """
 _SCALE_UP_EXAMPLES: Final = """\
 examples:

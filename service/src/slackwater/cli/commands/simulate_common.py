@@ -283,7 +283,8 @@ def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Set
 
     file = source_name(args)
     if not cluster.nodes and not cluster.pods:
-        raise CommandFailed([f"{file}: got no node and no pod, want what `kubectl get nodes,pods -A -o json` prints"])
+        wanted = f"{file}: got no node and no pod, want what `kubectl get nodes,pods -A -o json` prints"
+        raise CommandFailed([wanted, *(f"not read: {each}" for each in cluster.unread)])
     if not as_json(args) and not cluster.nodes and question != "scale-up":
         raise CommandFailed([f"{file}: got no node, want nodes too: `kubectl get nodes,pods -A -o json`"])
     if question == "scale-up" and not labelled_groups(cluster.nodes, settings.autoscaler.node_groups):
@@ -313,8 +314,8 @@ def add_group_label(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--group-label",
         metavar="KEY",
-        help="the label that names a node's group; without it slackwater.dev/node-group and the labels of EKS, GKE, AKS and "
-        "Karpenter",
+        help="the label that names a node's group; without it slackwater.dev/node-group and the labels of EKS, GKE, AKS, "
+        "Karpenter, DigitalOcean and kops",
     )
 
 
