@@ -18,7 +18,7 @@ from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.slack.headroom_limits import HeadroomCut
 from slackwater.controllers.slack.scale_up import SlackPlan
-from slackwater.controllers.slack.state import SlackState
+from slackwater.controllers.slack.state import Placeholder, SlackState
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import BudgetSeen, Event, NodeSeen, PodGone, PodSeen, Synced
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -325,3 +325,23 @@ async def test_a_pod_learns_what_of_its_slack_is_not_kept() -> None:
     bench = Bench(roomy("n1"), asking, other, group_registry=replace(a_group_registry("n1"), slack=slack))
     assert (await bench.get("pods/default/asking"))["remarks"] == [cut.text]
     assert "remarks" not in await bench.get("pods/default/other")
+    group = await bench.get("groups/pool")
+    assert (group["state"], group["remarks"]) == ("idle", [cut.text])
+
+
+@pytest.mark.anyio
+async def test_a_group_that_grows_for_slack_alone_says_so() -> None:
+    """As the autoscaler's last plan has it."""
+    placeholder = Placeholder(number=1, source="buffer default/web", pod=a_pod("1"))
+    slack = SlackPlan(
+        state=SlackState(placeholders=(placeholder,)),
+        coming={1: GroupName("pool")},
+        unhelpable=(),
+        cuts={},
+        pushed=(),
+        alone_in={},
+    )
+    bench = Bench(roomy("n1"), group_registry=replace(a_group_registry("n1", largest=2), slack=slack))
+    group = await bench.get("groups/pool")
+    assert (group["state"], [reason["code"] for reason in group["reasons"]]) == ("grows", ["grows"])
+    assert group["reasons"][0]["detail"] == "for 1 placeholders of slack"

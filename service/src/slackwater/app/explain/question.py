@@ -69,7 +69,7 @@ class ExplainQuestion:
     `columns`: our accounting of all nodes. `row_of`: the row of each node in `columns`. `group_registry` is None if no
     autoscaler runs; with it, the replica has the auxiliary objects too (namespaces, storage, devices, pods' controllers). Its
     `slack` is set only if the question is about a node group. `slack_cuts`: what is not kept of the room that a pod's
-    annotation asks for, as of the autoscaler's last loop.
+    annotation asks for, or of all that is asked for if the question is about a group, as of the autoscaler's last loop.
     """
 
     read: Read

@@ -18,6 +18,7 @@ from slackwater.cluster.reservations import Reservation
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.preemption.state import Preemption
+from slackwater.controllers.slack.report import unmet
 from slackwater.explain.nodes import NodeContext
 from slackwater.explain.workloads import GatedPreemptor, GrowingPod, MigratingPod
 from slackwater.model.columns import NodeColumns
@@ -84,13 +85,16 @@ class ExplainService:
         group_registry = self._group_registry()
         read, columns = self._read(what, key, group_registry)
         slack = None if group_registry is None else group_registry.slack
+        cuts = unmet(slack) if slack is not None and what == "group" else ()
+        if slack is not None and isinstance(read, PodFacts):
+            cuts = slack.cuts_for(read.pod)
         return ExplainQuestion(
             read=read,
             name=key.name,
             columns=self._state_machine.state.ledger.columns.copy() if columns is None else columns,
             row_of=dict(self._state_machine.state.nodes.row_of),
             group_registry=group_registry and replace(group_registry, slack=slack if what == "group" else None),
-            slack_cuts=slack.cuts_for(read.pod) if slack is not None and isinstance(read, PodFacts) else (),
+            slack_cuts=cuts,
             settings=self._settings(),
             pauses=self._state_machine.pauses,
             now=self._clock(),

@@ -20,8 +20,8 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.growable_groups import price_of_new
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
-from slackwater.controllers.slack.headroom_demand import READY, HeadroomDemand, asked_by, source_of
-from slackwater.controllers.slack.report import slack_problems
+from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
+from slackwater.controllers.slack.report import unmet
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
@@ -63,13 +63,7 @@ class Grown:
     @property
     def unmet(self) -> tuple[str, ...]:
         """What asks for room for pods to come and gets less, with why."""
-        if self.found.slack is None:
-            return ()
-        asked = ((each.buffer, said) for each in self.found.slack.headroom.buffers for said in each.status.conditions or ())
-        unready = (
-            f"{source_of(buffer)}: {said.message}" for buffer, said in asked if (said.type, said.status) == (READY, "False")
-        )
-        return *unready, *slack_problems(self.found.slack)
+        return () if self.found.slack is None else unmet(self.found.slack)
 
 
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slackwater.controllers.slack.headroom_demand import READY, source_of
 from slackwater.controllers.slack.rate_sizing import MOST_PIECES
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.controllers.slack.slo_sizing import SLORoom
@@ -52,6 +53,13 @@ def slack_problems(plan: SlackPlan) -> list[str]:
     text = f"more than {MOST_PIECES} placeholders: less is kept than was asked for"
     short = [f"slack {name}: {text}" for name, cut in plan.cuts.items() if cut.short]
     return [*plan.headroom.problems, *(cut.text for cut in plan.cuts_of_headroom), *short]
+
+
+def unmet(plan: SlackPlan) -> tuple[str, ...]:
+    """What asks for room for pods to come and gets less, with why: these problems, and those in the status of a buffer."""
+    asked = ((each.buffer, said) for each in plan.headroom.buffers for said in each.status.conditions or ())
+    unready = (f"{source_of(buffer)}: {said.message}" for buffer, said in asked if (said.type, said.status) == (READY, "False"))
+    return *unready, *slack_problems(plan)
 
 
 def slack_document(plan: SlackPlan) -> dict[str, Any]:
