@@ -195,6 +195,16 @@ def test_the_claims_that_come_with_a_pod_are_made_too(spec: Obj) -> None:
     assert [(line.pod, line.feasible) for line in lines] == [("shop/d-0", ["n1"]), ("shop/d-1", ["n1"])]
 
 
+@pytest.mark.parametrize(
+    ("classes", "feasible"), [([], ["n0", "n1"]), ([{"apiVersion": "v1", "kind": "StorageClassList", "items": []}], [])]
+)
+def test_a_claim_without_a_class_is_not_judged_where_no_class_is_known(classes: list[Obj], feasible: list[str]) -> None:
+    """There may be a default class. A list that is empty says that there is none."""
+    spec: Obj = {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": _CLAIM_SPEC}]}
+    (line,) = placement_lines(of(*classes, controller("StatefulSet", replicas=1, **spec)))
+    assert line.feasible == feasible
+
+
 def test_a_claim_that_is_there_is_used() -> None:
     claim = {
         "kind": "PersistentVolumeClaim",

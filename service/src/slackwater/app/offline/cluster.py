@@ -214,7 +214,8 @@ def _with_missing(
         cluster.spread_sources,
         cluster.storage.claims,
     )
-    missing = missing_pods(by_kind, cluster.pods, scales, kubernetes, admission)
+    classes_known = cluster.storage.classes is not None
+    missing = missing_pods(by_kind, cluster.pods, scales, kubernetes, admission, classes_known=classes_known)
     pods = (*cluster.pods, *_each(missing.pods, decoder.decode, kubernetes))
     daemons, remarks = missing_daemons(cluster.daemons, cluster.nodes, pods, kubernetes, admission)
     if missing.claims and (claims is not None or not any(pod.kind.mounts_claims for pod in cluster.pods)):

@@ -128,10 +128,12 @@ def missing_pods(
     scales: Scales,
     kubernetes: KubernetesVersion,
     admission: Admission,
+    *,
+    classes_known: bool,
 ) -> Missing:
     """The pods that are missing, and their claims. Raises `ClusterError`."""
     scales = replace(scales, deployments={**scales.deployments, **_adopted(by_kind, scales)})
-    present, found, claims = _Present(pods, scales), Missing(), _Claims.of(by_kind)
+    present, found, claims = _Present(pods, scales), Missing(), _Claims.of(by_kind, classes_known)
     for group, kind in WORKLOAD_KINDS:
         for item in by_kind[kind]:
             key = (item.namespace, Owner(group, kind, item.name))
@@ -315,6 +317,9 @@ class _Claims:
     default_class: str | None
 
     @classmethod
-    def of(cls, by_kind: Mapping[str, Sequence[FoundObject]]) -> "_Claims":
-        default = next((item.name for item in by_kind[CLASS] if item.decoded(_is_default)), None)
+    def of(cls, by_kind: Mapping[str, Sequence[FoundObject]], classes_known: bool) -> "_Claims":
+        """Where no StorageClass is known there may be a default one. Rules that need the class then do not judge."""
+        default = next(
+            (item.name for item in by_kind[CLASS] if item.decoded(_is_default)), None if classes_known else "unknown"
+        )
         return cls(frozenset((item.namespace, item.name) for item in by_kind[CLAIM]), default)
