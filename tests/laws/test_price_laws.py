@@ -6,8 +6,9 @@ from msgspec import structs
 
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
-from slackwater.model.prices import ANY, LARGEST_PRICE, Discount, PriceBook, PriceFormula, PriceOverlay
+from slackwater.model.prices import ANY, Discount, PriceBook, PriceFormula, PriceOverlay
 from slackwater.model.resources import GPUS, LARGEST_ON_NODE, amounts_of
+from slackwater_protocol.money import LARGEST_PRICE
 from tests.support.builders import a_node
 
 POOL = GroupName("pool")

@@ -37,9 +37,10 @@ async def provider_of(
     tls: Tls | None = None,
     credentials: grpc.ServerCredentials | None = None,
     defaults: GroupOptions = NO_OPTIONS,
+    prices: bool = False,
 ) -> AsyncIterator[ExternalGrpcProvider]:
     async with server.serving(credentials) as address, open_client(address, timeout_seconds=seconds, tls=tls) as client:
-        yield ExternalGrpcProvider(client, defaults=defaults)
+        yield ExternalGrpcProvider(client, defaults=defaults, now=(lambda: 1_800_000_000.5) if prices else None)
 
 
 @pytest.fixture
@@ -351,6 +352,59 @@ async def test_a_file_that_is_not_there_is_named(ca_file: str) -> None:
     with pytest.raises(OSError, match=r"nowhere\.pem"):
         async with open_client("127.0.0.1:1", timeout_seconds=1, tls=Tls(ca_file="nowhere.pem")):
             pass
+
+
+# --- prices -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_group_has_the_price_of_its_template_for_an_hour(server: ExternalServer) -> None:
+    server.price = 0.0960004
+    async with provider_of(server, prices=True) as provider:
+        found = await provider.groups(timeout_seconds=60)
+    assert [group.price_micros for group in found] == [96_000, 96_000]
+    asked = server.asked("PricingNodePrice")
+    assert len(asked) == len(found)
+    assert (asked[0].startTimestamp.seconds, asked[0].endTimestamp.seconds) == (1_800_000_000, 1_800_003_600)
+    assert (asked[0].node.name, dict(asked[0].node.labels)) == ("template", {"tier": "batch"})
+
+
+async def test_no_price_is_asked_for_where_none_is_wanted(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
+    server.price = 1.0
+    assert (await look(provider)).price_micros is None
+    assert not server.asked("PricingNodePrice")
+
+
+async def test_a_server_without_prices_is_not_asked_again(server: ExternalServer) -> None:
+    async with provider_of(server, prices=True) as provider:
+        assert (await look(provider)).price_micros is None
+        before = len(server.asked("PricingNodePrice"))
+        assert before
+        assert (await look(provider)).price_micros is None
+    assert len(server.asked("PricingNodePrice")) == before
+
+
+@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf"), 1e30])
+async def test_a_price_that_is_none_stays_as_it_was(server: ExternalServer, price: float) -> None:
+    server.price = 0.5
+    async with provider_of(server, prices=True) as provider:
+        assert (await look(provider)).price_micros == 500_000
+        server.price = price
+        assert (await look(provider)).price_micros == 500_000
+
+
+async def test_a_server_that_answers_no_price_holds_up_nothing_else(
+    server: ExternalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slackwater.adapters.cloud.externalgrpc.provider._PRICES_SECONDS", 0.1)
+    server.price = 0.5
+    server.hangs.add("PricingNodePrice")
+    async with provider_of(server, prices=True) as provider:
+        assert (await look(provider)).target == FIRST_SIZE
+        server.hangs.clear()
+        monkeypatch.setattr("slackwater.adapters.cloud.externalgrpc.provider._PRICES_SECONDS", 60.0)
+        server.fail("PricingNodePrice", grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+        assert (await look(provider)).price_micros is None
+        assert (await look(provider)).price_micros == 500_000
 
 
 # --- generated code ---------------------------------------------------------------------------------------------------------

@@ -71,6 +71,8 @@ class ExternalServer:
     lost: list[bool] = field(default_factory=list)
     hangs: set[str] = field(default_factory=set)
     silent: bool = False
+    #: Of every node, for an hour.
+    price: float | None = None
     address: str = ""
 
     def settle(self) -> None:
@@ -103,6 +105,7 @@ class ExternalServer:
             (rpc.NODES, lambda q: pb.NodeGroupNodesResponse(instances=self.pools[q.id].machines.values())),
             (rpc.TEMPLATE, self._template),
             (rpc.OPTIONS, self._options),
+            (rpc.NODE_PRICE, self._price),
         ]
         return {call.name: (call, answer) for call, answer in pairs}
 
@@ -154,6 +157,12 @@ class ExternalServer:
         if options is None:
             return grpc.StatusCode.UNIMPLEMENTED
         return pb.NodeGroupAutoscalingOptionsResponse(nodeGroupAutoscalingOptions=options)
+
+    def _price(self, request: pb.PricingNodePriceRequest) -> Message | grpc.StatusCode:
+        if self.price is None:
+            return grpc.StatusCode.UNIMPLEMENTED
+        hours = (request.endTimestamp.seconds - request.startTimestamp.seconds) / 3600
+        return pb.PricingNodePriceResponse(price=self.price * hours)
 
     # Serving.
 

@@ -27,10 +27,12 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import ClaimMount, PodConstraints, SpreadConstraint
+from slackwater.model.prices import PriceBook
 from slackwater.model.reasons import UnremovableReason
 from slackwater.model.scheduler_profile import FilterProfile, SpreadSources
 from slackwater.model.storage import Storage
 from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol.names import NODE_GROUP
 from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.ops import ops_app
@@ -136,6 +138,16 @@ async def test_a_pending_pod_by_both_accounts() -> None:
         }
     ]
     assert "notes" not in answer
+
+
+async def test_a_node_and_its_group_are_explained_with_their_cost() -> None:
+    book = PriceBook(configured={GroupName("pool"): 96_000})
+    view = replace(a_group_registry("n1"), prices=book)
+    bench = Bench(roomy("n1", labels={NODE_GROUP: "pool"}), roomy("n2"), group_registry=view)
+    want = {"perHour": "0.096", "currency": "USD", "basis": "configured"}
+    assert (await bench.get("nodes/n1"))["facts"]["price"] == want
+    assert (await bench.get("nodes/n2"))["facts"]["price"]["basis"] == "formula"
+    assert (await bench.get("groups/pool"))["facts"]["cost"] == {"node": want, "present": want}
 
 
 async def test_the_next_answer_knows_what_happened_since() -> None:

@@ -19,7 +19,7 @@ from slackwater.adapters.http.dashboard import routes, update_frames
 from slackwater.adapters.http.request_queue import RequestQueue
 from slackwater.adapters.kube import eviction_facts
 from slackwater.adapters.kube.reflector import ReflectorConfig
-from slackwater.app import leader_election
+from slackwater.app import leader_election, price_table
 from slackwater.app import process as app_process
 from slackwater.app.offline import scaleup as offline_scaleup
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
@@ -39,6 +39,7 @@ from slackwater.controllers.slack import rate_sizing
 from slackwater.fit import drainability
 from slackwater.fit.devices import search, selectors
 from slackwater.model import pod_constraints
+from slackwater.model.prices import FORMULA
 from slackwater.runtime import decision_log, dispatcher, intake
 from slackwater.runtime.autoscaler import loop_record
 from slackwater.runtime.dashboard import pending, series, view
@@ -46,6 +47,7 @@ from slackwater.runtime.flows import scheduling_gates
 from slackwater.runtime.planner import children, process
 from slackwater_protocol.agent import MAX_BODY_BYTES
 from slackwater_protocol.durations import seconds
+from slackwater_protocol.money import decimal_text
 from tests.support import installed
 from tests.unit.docs.page_numbers import Stated, stated
 
@@ -219,6 +221,12 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
     stated("scaleup", "CPU and memory within {} %", scale_up_groups._PERCENT),
     stated("simulate", "each with up to {:,} nodes", NodeGroup.model_fields["max_size"].default),
     stated("simulate", "A template without a number of pods takes {}, the kubelet's default", rate_sizing._PODS),
+    stated("prices", "at most {} MiB and {:,} rows", price_table.LARGEST_FILE // _MIB, price_table.MOST_ROWS),
+    stated(
+        "prices",
+        "costs {} for each CPU, {} for each GiB of memory and {} for each GPU",
+        *map(decimal_text, (FORMULA.cpu, FORMULA.memory, FORMULA.gpu)),
+    ),
     stated("simulate", "at most {:,} reasons", offline_scaleup._MOST_REASONS),
     stated("simulate", "at most {:,} different reasons", template_nodes._MOST_REFUSALS),
 )

@@ -1,5 +1,6 @@
 """What a node costs: which of several prices counts, and that amounts are exact."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -8,16 +9,23 @@ from msgspec import structs
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import (
     ANY,
+    Basis,
     Discount,
+    Price,
     PriceBook,
     PriceFormula,
     PriceOverlay,
+    PriceTable,
+    by_weight,
     capacity_type_of,
+    cost_of,
 )
 from slackwater.model.selectors import Requirement
+from slackwater_protocol.money import decimal_text, micros_of
 from tests.support.builders import a_node
 
 POOL = GroupName("pool")
+BASES: tuple[Basis, ...] = ("table", "formula", "provider")
 LABELS = {
     "node.kubernetes.io/instance-type": "m5.large",
     "topology.kubernetes.io/zone": "a",
@@ -130,10 +138,13 @@ def test_an_adjusted_formula_still_says_that_it_is_one() -> None:
 
 def test_the_heaviest_overlay_that_selects_the_node_counts() -> None:
     elsewhere = (Requirement("topology.kubernetes.io/zone", "NotIn", ("a",)),)
-    overlays = (
-        PriceOverlay(name="other", weight=9, price=4, requirements=elsewhere),
-        PriceOverlay(name="a", weight=5, price=2),
-        PriceOverlay(name="b", weight=5, price=3),
+    overlays = by_weight(
+        (
+            PriceOverlay(name="light", weight=1, price=1),
+            PriceOverlay(name="b", weight=5, price=3),
+            PriceOverlay(name="a", weight=5, price=2),
+            PriceOverlay(name="other", weight=9, price=4, requirements=elsewhere),
+        )
     )
     assert PriceBook(overlays=overlays).of(POOL, NODE).micros == 2
 
@@ -141,3 +152,54 @@ def test_the_heaviest_overlay_that_selects_the_node_counts() -> None:
 def test_the_formula_counts_every_kind_of_gpu() -> None:
     node = structs.replace(NODE, scalars=(("amd.com/gpu", 1), ("example.com/fpga", 5), ("nvidia.com/gpu", 2)))
     assert PriceFormula(gpu=700_000).of(node) == OF_FORMULA + 3 * 700_000
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("0", 0),
+        ("0.096", 96_000),
+        ("12", 12_000_000),
+        ("0.0000004", 0),
+        ("0.0000005", 1),
+        ("1.00000049999999999999", 1_000_000),
+        ("1000000", 10**12),
+    ],
+)
+def test_a_decimal_number_is_read_exactly(text: str, want: int) -> None:
+    assert micros_of(text) == want
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "+1", "1e3", ".5", "1.", "1,5", "0x1", "nan", "inf", "\u0661", "1000001", " 1", "$1"]
+)
+def test_what_is_no_price_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="number"):
+        micros_of(text)
+
+
+@pytest.mark.parametrize(("micros", "want"), [(0, "0.00"), (1, "0.000001"), (96_000, "0.096"), (2_500_000, "2.50")])
+def test_an_amount_is_written_with_every_digit(micros: int, want: str) -> None:
+    assert decimal_text(micros) == want
+    assert micros_of(want) == micros
+
+
+def test_a_sum_says_whether_a_part_of_it_is_computed_by_the_formula() -> None:
+    table, formula, provider = (Price(micros=1_000, currency="USD", basis=basis) for basis in BASES)
+    assert cost_of([]) is None
+    assert cost_of([(table, 0)]) is None
+    for nodes, want in (
+        ([(table, 2)], "table"),
+        ([(table, 1), (provider, 1)], "mixed"),
+        ([(table, 9), (formula, 1)], "formula"),
+    ):
+        cost = cost_of(nodes)
+        assert cost is not None
+        assert (cost.micros, cost.basis) == (1_000 * sum(count for _, count in nodes), want)
+
+
+def test_a_table_goes_to_the_planning_process_as_one_piece_of_bytes() -> None:
+    table = PriceTable({("m5.large", "a", "spot"): 7, ("m5.large", ANY, ANY): 9})
+    again = pickle.loads(pickle.dumps(table))
+    assert dict(again) == dict(table)
+    assert pickle.loads(pickle.dumps(table)) is again  # decoded once

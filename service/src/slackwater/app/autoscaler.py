@@ -31,6 +31,7 @@ from slackwater.app.policies import (
     slo_classes_of,
     strict_for_of,
 )
+from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.question import GroupRegistryView
@@ -104,6 +105,7 @@ class AutoscalerService:
         self._group_registry = NodeGroupRegistry(node_group_policy_of(settings))
         self._seed = rng.getrandbits(31)
         self._priorities: Priorities = NO_PRIORITIES
+        self._prices = price_book_of(settings)
         self._submit = submit
         self._status = StatusText()
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
@@ -137,6 +139,7 @@ class AutoscalerService:
         return GroupRegistryView(
             group_status=dict(self._group_registry.group_status),
             priorities=given,
+            prices=self._prices,
             slack=slack,
             headroom=self.intake.headroom_requests(),
         )
@@ -255,7 +258,7 @@ class AutoscalerService:
         """
         settings = self._settings
         return ScaleUpRules(
-            policy=scale_up_policy_of(settings, priorities=self._priorities, seed=self._seed),
+            policy=scale_up_policy_of(settings, priorities=self._priorities, prices=self._prices, seed=self._seed),
             slack=slack_policy_of(settings, at=self._wall()),
             strict_for=strict_for_of(settings),
         )

@@ -18,6 +18,7 @@ from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.client import LedApi, open_client
 from slackwater.app.node_templates import node_body, template_node
+from slackwater.app.prices import has_prices
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, Provider, Template
 from slackwater.controllers.scaledown.settings import ScaleDown
@@ -68,7 +69,8 @@ async def open_clouds(
             clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now, leads))
             providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
-            provider = await stack.enter_async_context(_externalgrpc(external, settings.autoscaler.scale_down))
+            asking = now if has_prices(settings) else None
+            provider = await stack.enter_async_context(_externalgrpc(external, settings.autoscaler.scale_down, asking))
             providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
         yield Clouds(providers=tuple(providers), tasks=tasks)
 
@@ -120,7 +122,9 @@ def _is_installed(name: str) -> bool:
 
 
 @asynccontextmanager
-async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterator[NodeProvider]:
+async def _externalgrpc(
+    section: ExternalGrpc, rules: ScaleDown, now: Callable[[], float] | None
+) -> AsyncIterator[NodeProvider]:
     from slackwater.adapters.cloud.externalgrpc.client import Tls, open_client
     from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
 
@@ -139,7 +143,7 @@ async def _externalgrpc(section: ExternalGrpc, rules: ScaleDown) -> AsyncIterato
             client = await stack.enter_async_context(opening)
         except OSError as error:
             raise CloudError(f"autoscaler.providers.externalgrpc.tls: {error}") from error
-        yield ExternalGrpcProvider(client, defaults=defaults)
+        yield ExternalGrpcProvider(client, defaults=defaults, now=now)
 
 
 def _entries(settings: Settings, provider: Provider) -> Iterator[Entry]:

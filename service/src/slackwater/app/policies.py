@@ -31,6 +31,7 @@ from slackwater.model.ids import Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.prices import PriceBook
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.selectors import Requirement
 from slackwater.model.start_time_slo import PodClass
@@ -86,10 +87,16 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
 
 
 def scale_up_policy_of(
-    settings: Settings, *, priorities: Priorities = NO_PRIORITIES, seed: int = 0, after_scheduler: bool = True
+    settings: Settings,
+    *,
+    priorities: Priorities = NO_PRIORITIES,
+    prices: PriceBook | None = None,
+    seed: int = 0,
+    after_scheduler: bool = True,
 ) -> ScaleUpPolicy:
-    """The policy of scale-up. `priorities` come from the cluster's ConfigMap; `seed` makes random choices repeatable. With
-    `after_scheduler` a pod counts only once its scheduler has tried it, with the exceptions in `PendingRules`."""
+    """The policy of scale-up. `priorities` come from the cluster's ConfigMap; `prices` from `app.prices`; `seed` makes random
+    choices repeatable. With `after_scheduler` a pod counts only once its scheduler has tried it, with the exceptions in
+    `PendingRules`."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
     bypassed = scale_up.bypassed_scheduler_names
@@ -112,6 +119,7 @@ def scale_up_policy_of(
         plan_seconds=PLANS * seconds(autoscaler.max_planning_time),
         quotas=tuple(quotas),
         priorities=priorities,
+        prices=prices,
         seed=seed,
     )
 

@@ -1,8 +1,9 @@
 """The types of values in a configuration file: how a value is read, and what is refused.
 
 Each type is one pydantic annotation with its limits, its text for "wanted" and its JSON Schema, so that the validation, the
-message and the schema agree. Durations become integer nanoseconds, CPU integer milliCPU, memory integer bytes, other quantities
-integer nanos; only shares and weights are floats. `Section` is the base class of the file's sections.
+message and the schema agree. Durations become integer nanoseconds, CPU integer milliCPU, memory integer bytes, prices
+integer micros, other quantities integer nanos; only shares, factors and weights are floats. `Section` is the base class of the
+file's sections.
 """
 
 import ipaddress
@@ -12,6 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, Strict
@@ -21,6 +23,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 from slackwater.configuration.text_tree import Ambiguous
 from slackwater_protocol.durations import SECOND, Duration, DurationError, format_duration, parse_duration
+from slackwater_protocol.money import WANTED_PRICE, decimal_text, micros_of
 from slackwater_protocol.units import (
     LARGEST,
     Bytes,
@@ -226,6 +229,29 @@ class Amount(Kind):
         return {"anyOf": [{"type": "string", "pattern": _QUANTITY_PATTERN}, {"type": "number", "minimum": 0}]}
 
 
+@dataclass(frozen=True, slots=True)
+class DecimalPrice(Kind):
+    """A price as a decimal number, read as integer micros. A number of the file is read like its text."""
+
+    @property
+    def wanted(self) -> str:
+        return WANTED_PRICE
+
+    def read(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise refused(self.wanted)
+        try:
+            return micros_of(f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value))
+        except ValueError:  # also of an integer of thousands of digits, which CPython does not write
+            raise refused(self.wanted) from None
+
+    def write(self, value: Any) -> object:
+        return decimal_text(value)
+
+    def schema(self) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string", "pattern": r"^[0-9]{1,10}(\.[0-9]{1,30})?$"}, {"type": "number", "minimum": 0}]}
+
+
 def quantity_text(nanos: Nanos) -> str:
     """The exact quantity for >= 0 nanos, with the largest suffix that keeps the number whole."""
     if nanos % 10**9 == 0:
@@ -342,6 +368,7 @@ Memory = Annotated[Bytes, Amount(of="memory", above_zero=False, example="1Gi")]
 SomeCpu = Annotated[MilliCpu, Amount(of="cpu", above_zero=True, example="250m")]
 SomeMemory = Annotated[Bytes, Amount(of="memory", above_zero=True, example="1Gi")]
 Quantity = Annotated[Nanos, Amount(of="any", above_zero=False, example="110")]
+Money = Annotated[int, DecimalPrice()]
 ListenAddress = Annotated[Address, HostPort()]
 Switch = Annotated[bool, Strict()]
 SchedulerName = Annotated[
@@ -356,6 +383,7 @@ ObjectName = Annotated[
     str,
     Name(pattern=rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", longest=253, words="a name of lower-case letters, digits, '-' and '.'"),
 ]
+Currency = Annotated[str, Name(pattern=r"[A-Z]{3}", longest=3, words="a currency's code of three capital letters such as USD")]
 Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
 ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]

@@ -20,6 +20,7 @@ from slackwater.controllers.scaledown.replica_plan import (
     put_kept_room,
     with_drains_rolled_back,
 )
+from slackwater.controllers.scaleup.costs import GroupCost, group_costs
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.growable_groups import bought_slices_of, growable_group, leave_out
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, SkippedPod, failed_group, failure_of
@@ -105,7 +106,7 @@ class Plans:
     `refused` are the Events for pods that no group helps, `left_out` the number of further such Events. `failures`: what was
     left out of the plan because of an error. `again_at`: when pods that are too young now are old enough; None if there are
     none. `given_up`: nodes whose drain is to be rolled back, because pods need their room. `notes`: remarks about the planning
-    process for the status, such as a restart.
+    process for the status, such as a restart. `costs`: what each group costs; empty without prices.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -117,6 +118,7 @@ class Plans:
     slack: SlackPlan | None = None
     given_up: tuple[NodeName, ...] = ()
     notes: tuple[str, ...] = ()
+    costs: Mapping[GroupName, GroupCost] = field(default_factory=dict)
 
 
 class PlanMaker:
@@ -136,6 +138,8 @@ class PlanMaker:
         self._slos: Mapping[str, SLORoom] = {}
         self._hints: Mapping[PodUid, NodeName] = {}
         self._templates: dict[GroupName, Node] = {}
+        #: The groups of the last plan.
+        self._groups: list[GrowableGroup] = []
         #: The devices of bought nodes, which the replica forgets when the nodes go.
         self._bought_slices: Slices = {}
         #: The input of the scale-down plan: the inquiry, and the plans made before, with the drains that they roll back.
@@ -161,7 +165,7 @@ class PlanMaker:
             with with_drains_rolled_back(replica, given_up):
                 found = self._scale_up(inquiry)
         self._planned = inquiry, found, given_up
-        return self._answer(found, given_up, inquiry.now)
+        return replace(self._answer(found, given_up, inquiry.now), costs=self._costs(inquiry, found.plan.scale_ups))
 
     def scale_down(self) -> ScaleDownProposal | None:
         """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten. None too
@@ -203,6 +207,16 @@ class PlanMaker:
             given_up=given_up,
         )
 
+    def _costs(self, inquiry: Inquiry, scale_ups: Sequence[ScaleUp]) -> dict[GroupName, GroupCost]:
+        prices, nodes = inquiry.rules.policy.prices, self.replica.nodes
+        if prices is None:
+            return {}
+        of_group = {
+            name: [nodes[node] for node in (*each.ready, *each.unready, *each.starting) if node in nodes]
+            for name, each in inquiry.group_status.items()
+        }
+        return group_costs(prices, self._groups, scale_ups, of_group)
+
     def _scale_up(self, inquiry: Inquiry) -> LoopPlans:
         """The scale-up and slack plans."""
         replica, policy = self.replica, inquiry.rules.policy
@@ -211,7 +225,7 @@ class PlanMaker:
         bought = (bought_slices_of(replica, status, self._bought_slices, inquiry.now) for status in every)
         self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
         failures: list[PlanFailure] = []
-        groups = [self._group(group_status, inquiry, failures) for group_status in every]
+        self._groups = groups = [self._group(group_status, inquiry, failures) for group_status in every]
         slack = self._slack(inquiry, groups, failures)
         running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
         kept = [each.pod for each in replica.kept_room]

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
+from slackwater.controllers.scaleup.costs import group_costs
 from slackwater.controllers.scaleup.groups import (
     Budget,
     GrowableGroup,
@@ -205,7 +206,13 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     if not helpless and not any(grows_for):
         found.append(of_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
     remedies = [] if not helpless or grows else _growth_remedies(explain_input, name, Demand(counted=tuple(helpless)))
-    pending = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
+    pending: dict[str, Any] = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
+    there = explain_input.snapshot.facts
+    members = (there.row_of.get(node) for node, group in explain_input.group_of.items() if group == name)
+    nodes = [there.nodes[row] for row in members if row is not None]
+    costs = group_costs(explain_input.scale_up.prices, [explain_input.groups[name]], plan.scale_ups, {name: nodes})
+    if costs:
+        pending["cost"] = costs[name].document
     return Explanation(
         object=f"group {name}",
         state="grows" if grows or (coming and not helpless) else ("stuck" if helpless else "idle"),

@@ -35,10 +35,13 @@ from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Node
+from slackwater.model.prices import price_document
 from slackwater.model.reasons import UnremovableReason, WaitReason
 
 _MOST_REMEDIES: Final = 10
 _MOST_MOVES: Final = 250
+_NO_GROUP: Final = GroupName("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +121,7 @@ def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str
     rules = None if group is None else _rules(explain_input, group)
     return {
         "group": group or None,
+        **_price(explain_input, node, group),
         "utilization": {"resource": used.resource, "share": round(used.share, 4)},
         "utilizationThreshold": None if rules is None else used.threshold(rules),
         "pods": len(explain_input.running_pods.on(row)),
@@ -126,6 +130,15 @@ def _facts(explain_input: ExplainInput, row: Row, word: NodeContext) -> dict[str
         "unneededTimeSeconds": None if rules is None else (rules.unneeded_time if node.ready else rules.unready_time),
         **word.ledger,
     }
+
+
+def _price(explain_input: ExplainInput, node: Node, group: GroupName | None) -> dict[str, Any]:
+    """What the node costs, as a fact; none without prices."""
+    prices = explain_input.scale_up.prices
+    if prices is None:
+        return {}
+    said = None if group is None else explain_input.groups[group].group.price_micros
+    return {"price": price_document(prices.of(group or _NO_GROUP, node, provider=said))}
 
 
 def _rules(explain_input: ExplainInput, group: GroupName) -> ScaleDownPolicy:

@@ -1,29 +1,33 @@
 """What a node costs: prices as integers, and where each comes from.
 
-`PriceBook.of` prices one node. In: the configuration's prices, Karpenter's NodeOverlays, a price table, the provider's price.
-Out: a `Price` with its basis. A price is in millionths (micros) of the book's one currency, for one node and one hour. Amounts
-are rounded to whole micros, halves up.
+`PriceBook.of` prices one node, `cost_of` adds prices up. In: the configuration's prices, Karpenter's NodeOverlays, a price
+table, the provider's price. Out: a `Price` with its basis. A price is in millionths (micros) of the book's one currency, for
+one node and one hour. Amounts are rounded to whole micros, halves up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from functools import lru_cache
+from typing import Annotated, Final, Literal, Self
 
+import msgspec
+from msgspec import Meta
+
+from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from slackwater.model.resources import GPUS
 from slackwater.model.selectors import EVERYTHING, Requirement, selects
+from slackwater_protocol.money import LARGEST_PRICE, MICROS, decimal_text, rounded
 
 #: Where a price comes from. configured: the group's price in the configuration. overlay: a NodeOverlay. table: the price table.
-#: provider: the group's provider. formula: computed of CPU, memory and GPUs, because nothing says the true price.
-Basis = Literal["configured", "overlay", "table", "provider", "formula"]
+#: provider: the group's provider. formula: computed of CPU, memory and GPUs, because nothing says the true price. mixed: a sum
+#: of prices from different places.
+Basis = Literal["configured", "overlay", "table", "provider", "formula", "mixed"]
 
-MICROS: Final = 1_000_000
 _PPM: Final = 1_000_000
 _PERCENT: Final = 100
 _GIB: Final = 2**30
-#: The largest price that can be written: a thousand million an hour. So sums over nodes stay far below 2^63.
-LARGEST_PRICE: Final = 10**9 * MICROS
 
 _TYPES: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _ZONES: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -36,19 +40,53 @@ _SPOT_IF_TRUE: Final = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preem
 _SAME_AS: Final = {"preemptible": "spot", "regular": "on-demand", "ondemand": "on-demand"}
 #: In a row of the table: any zone, or any capacity type.
 ANY: Final = ""
+#: The instance type, zone and capacity type of a row of the table.
+RowKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What one node costs an hour: `micros` millionths of `currency`."""
+    """What one node, or several together, cost an hour: `micros` millionths of `currency`."""
 
     micros: int
     currency: str
     basis: Basis
 
+    @property
+    def text(self) -> str:
+        """Such as `1.92 USD`."""
+        return f"{decimal_text(self.micros)} {self.currency}"
 
-def _rounded(amount: int, divisor: int) -> int:
-    return (2 * amount + divisor) // (2 * divisor)
+
+class HourlyPrice(JsonAnswer, frozen=True, kw_only=True):
+    """What one node, or several together, cost an hour."""
+
+    per_hour: Annotated[str, Meta(description="A decimal number, exact.")]
+    currency: str
+    basis: Annotated[Basis, Meta(description="Where the price comes from. formula: a part of it rests on the formula.")]
+
+    @classmethod
+    def of(cls, price: Price | None) -> Self | None:
+        if price is None:
+            return None
+        return cls(per_hour=decimal_text(price.micros), currency=price.currency, basis=price.basis)
+
+
+def price_document(price: Price) -> dict[str, str]:
+    """The price as JSON values."""
+    return {"perHour": decimal_text(price.micros), "currency": price.currency, "basis": price.basis}
+
+
+def cost_of(nodes: Iterable[tuple[Price, int]]) -> Price | None:
+    """What so many nodes at each price cost together, all in one currency; None if there are no nodes. The sum rests on the
+    formula if a part of it does."""
+    counted = [(price, count) for price, count in nodes if count]
+    if not counted:
+        return None
+    bases = {price.basis for price, _ in counted}
+    basis: Basis = "formula" if "formula" in bases else bases.pop() if len(bases) == 1 else "mixed"
+    micros = sum(price.micros * count for price, count in counted)
+    return Price(micros=micros, currency=counted[0][0].currency, basis=basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +108,12 @@ class PriceFormula:
         gpus = sum(amount for name, amount in node.scalars if name in GPUS)
         cpu, memory = node.allocatable.not_below_zero()
         amount = (self.cpu * cpu + self.gpu * max(gpus, 0) * 1000) * _GIB + self.memory * memory * 1000
-        return min(_rounded(amount, 1000 * _GIB), LARGEST_PRICE)
+        return min(rounded(amount, 1000 * _GIB), LARGEST_PRICE)
+
+
+FORMULA: Final = PriceFormula()
+#: The currency of the formula's defaults.
+FORMULA_CURRENCY: Final = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,22 +140,51 @@ class PriceOverlay:
         """The price after the change, of one before it."""
         if self.price is not None:
             return self.price
-        changed = micros + self.added + _rounded(micros * self.percent, _PERCENT * MICROS)
+        changed = micros + self.added + rounded(micros * self.percent, _PERCENT * MICROS)
         return min(max(changed, 0), LARGEST_PRICE)
+
+
+class PriceTable(Mapping[RowKey, int]):
+    """The rows of a price table, micros by key. A pickle of it is one piece of bytes: the planning process gets all prices with
+    each inquiry, and to copy thousands of rows would hold up the event loop."""
+
+    __slots__ = ("_packed", "_rows")
+
+    def __init__(self, rows: Mapping[RowKey, int]) -> None:
+        self._rows = rows
+        self._packed = msgspec.msgpack.encode([(*key, micros) for key, micros in rows.items()])
+
+    def __getitem__(self, key: RowKey) -> int:
+        return self._rows[key]
+
+    def __iter__(self) -> Iterator[RowKey]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], "PriceTable"], tuple[bytes]]:
+        return _unpacked, (self._packed,)
+
+
+@lru_cache(maxsize=2)
+def _unpacked(packed: bytes) -> PriceTable:
+    rows = msgspec.msgpack.decode(packed, type=list[tuple[str, str, str, int]])
+    return PriceTable({(kind, zone, capacity): micros for kind, zone, capacity, micros in rows})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceBook:
     """All known prices, in one currency. `table`: micros by (instance type, zone, capacity type), the latter two perhaps `ANY`.
-    `overlays`: the first that selects a node counts. `discounts`: the first whose labels a node carries
+    `overlays`: the first that selects a node counts (`by_weight`). `discounts`: the first whose labels a node carries
     counts."""
 
-    currency: str = "USD"
+    currency: str = FORMULA_CURRENCY
     configured: Mapping[GroupName, int] = field(default_factory=dict)
     overlays: tuple[PriceOverlay, ...] = ()
-    table: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    table: Mapping[RowKey, int] = field(default_factory=dict)
     discounts: tuple[Discount, ...] = ()
-    formula: PriceFormula = PriceFormula()
+    formula: PriceFormula = FORMULA
 
     def of(self, group: GroupName, node: Node, *, provider: int | None = None) -> Price:
         """The price of a node of the group. `provider`: what its provider says, in micros; None if it says nothing.
@@ -149,8 +221,13 @@ class PriceBook:
     def _discounted(self, node: Node, micros: int) -> int:
         for discount in self.discounts:
             if all(node.labels.get(key) == value for key, value in discount.labels):
-                return min(_rounded(micros * discount.ppm, _PPM), LARGEST_PRICE)
+                return min(rounded(micros * discount.ppm, _PPM), LARGEST_PRICE)
         return micros
+
+
+def by_weight(overlays: Iterable[PriceOverlay]) -> tuple[PriceOverlay, ...]:
+    """NodeOverlays in the order in which Karpenter applies them: the heaviest first, of equal ones by name."""
+    return tuple(sorted(overlays, key=lambda overlay: (-overlay.weight, overlay.name)))
 
 
 def capacity_type_of(node: Node) -> str:

@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.prices import HourlyPrice
 
 #: Pods that the file lacks and that were added or would not be admitted, a text for each controller.
 Remarks = Annotated[tuple[str, ...], Meta(description="What the file lacks and was added or refused. Left out where empty.")]
@@ -31,6 +32,8 @@ class GroupScaleUp(JsonAnswer, frozen=True, kw_only=True):
     name: str
     new_nodes: Annotated[int, Meta(description="Before any cap on nodes in creation.")]
     pods: Annotated[list[str], Meta(description="As ns/name.")]
+    price: Annotated[HourlyPrice | None, Meta(description="Of one new node. Left out without prices.")] = None
+    cost: Annotated[HourlyPrice | None, Meta(description="Of the new nodes. Left out without prices, or new nodes.")] = None
 
 
 class Placed(JsonAnswer, frozen=True, kw_only=True):
@@ -75,6 +78,7 @@ class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
     failures: Annotated[tuple[FailedPart, ...], Meta(description="What the plan was made without. Left out where empty.")] = ()
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
     remarks: Remarks = ()
+    cost: Annotated[HourlyPrice | None, Meta(description="Of all new nodes. Left out without prices, or new nodes.")] = None
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
 
 

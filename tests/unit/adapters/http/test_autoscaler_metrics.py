@@ -9,10 +9,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.scaleup.costs import GroupCost
 from slackwater.controllers.scaleup.outcome import PlanFailure
 from slackwater.model.effects import DrainEnd, DrainOrder
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.prices import Price
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.metric_families import Families
 from slackwater.ports.protocols import ProviderError
@@ -151,3 +153,13 @@ def test_removals_have_cluster_autoscalers_names_empty_and_drained_nodes_apart()
         "cluster_autoscaler_pending_node_deletions": 5,
     }
     assert {name: seen.get(name) for name in want} == want
+
+
+def test_the_cost_of_each_group_says_its_currency_and_where_its_prices_come_from() -> None:
+    price = Price(micros=192_001, currency="EUR", basis="formula")
+    costs = {A: GroupCost(node=price, present=price, planned=None), B: GroupCost(node=None, present=None, planned=None)}
+    found = scraped(replace(a_record(), costs=costs))
+    name = "slackwater_autoscaler_cost_per_hour"
+    labels = 'basis="formula",currency="EUR",node_group="a",nodes="present"'
+    assert {series: value for series, value in found.items() if series.startswith(name)} == {f"{name}{{{labels}}}": 0.192001}
+    assert not any(series.startswith(name) for series in scraped(a_record()))

@@ -53,7 +53,7 @@ REFUSALS = [
     (
         GROUP + "minSiz: 1}]}",
         "autoscaler.nodeGroups[0].minSiz: got an unknown key, want one of name, provider, id, minSize, maxSize, enabled, "
-        "maxNodesInCreation, scaleDown, template, kwok (did you mean minSize?)",
+        "maxNodesInCreation, price, scaleDown, template, kwok (did you mean minSize?)",
     ),
     # keys of former versions
     (
@@ -198,7 +198,7 @@ WORDS = {
     "{label}": "a label value: letters, digits, '-', '_' and '.'",
     "{address}": 'host:port such as "127.0.0.1:10297" or "[::1]:10297", port 1 to 65535',
     "{qualified}": "a qualified name such as dedicated or example.com/dedicated",
-    "{group}": "name, provider, id, minSize, maxSize, enabled, maxNodesInCreation, scaleDown, template, kwok",
+    "{group}": "name, provider, id, minSize, maxSize, enabled, maxNodesInCreation, price, scaleDown, template, kwok",
     "{width}": "a whole number >= 1 and <= 1000000",
     "{count}": "a whole number >= 0 and <= 1000000",
 }

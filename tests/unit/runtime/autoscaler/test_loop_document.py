@@ -7,8 +7,10 @@ import yaml
 
 from slackwater.cluster.nodegroups.status import LostInstance, NodeGroupBackoff, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.loop_plans import PendingCounts
+from slackwater.controllers.scaleup.costs import GroupCost
 from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.prices import Price
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document
 from tests.support.nodegroups import a_group, an_instance
@@ -89,3 +91,23 @@ def test_the_record_says_what_waits_and_why_a_group_is_closed() -> None:
     assert group["backoff"] == {"code": "STOCKOUT", "message": "none left", "endsInSeconds": 60.0}
     assert group["lost"] == [{"instance": "i-l", "code": "timeout", "message": "late"}]
     assert document["pending"]["total"] == 17
+
+
+def test_money_is_there_where_prices_are_configured_and_only_there() -> None:
+    table = Price(micros=192_000, currency="USD", basis="table")
+    formula = replace(table, basis="formula")
+    costs = {
+        GroupName("a"): GroupCost(node=table, present=table, planned=None),
+        GroupName("b"): GroupCost(node=formula, present=formula, planned=formula),
+    }
+    record = a_record(a_group_status(), a_group_status("b"), costs=costs)
+    document = record_document(record)
+    one = {"perHour": "0.192", "currency": "USD", "basis": "table"}
+    assert document["groups"][0]["cost"] == {"node": one, "present": one}
+    want = {"present": {**one, "perHour": "0.384", "basis": "formula"}, "planned": {**one, "basis": "formula"}}
+    assert document["cost"] == want
+    assert yaml.safe_load(StatusText().of(record))["slackwater"]["cost"] == want
+
+    document = record_document(a_record(a_group_status()))
+    assert "cost" not in document
+    assert "cost" not in document["groups"][0]

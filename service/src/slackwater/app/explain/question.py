@@ -112,7 +112,8 @@ class ExplainQuestion:
 
     def _input(self, replica: SnapshotReplica) -> ExplainInput:
         priorities = NO_PRIORITIES if self.group_registry is None else self.group_registry.priorities or NO_PRIORITIES
-        scale_up = scale_up_policy_of(self.settings, priorities=priorities, after_scheduler=False)
+        prices = None if self.group_registry is None else self.group_registry.prices
+        scale_up = scale_up_policy_of(self.settings, priorities=priorities, prices=prices, after_scheduler=False)
         groups = {
             name: growable_group(replica, each, each.closed(self.now), daemons=replica.daemons, policy=scale_up)
             for name, each in self._group_status.items()
@@ -122,7 +123,8 @@ class ExplainQuestion:
         replica.learn([*running_pods, *pods])
         membership = Membership(each.group for each in self._group_status.values())
         node = replica.nodes.get(NodeName(self.name))
-        group = None if node is None else membership.group_of(node)
+        # A group's nodes are counted.
+        members = replica.nodes.values() if isinstance(self.read, str) else () if node is None else (node,)
         return ExplainInput(
             snapshot=replica.snapshot,
             running_pods=replica,
@@ -130,7 +132,7 @@ class ExplainQuestion:
             budgets=replica.budgets,
             replicas=replica.replicas if self.group_registry is not None else None,
             groups=groups,
-            group_of={} if node is None or group is None else {node.name: group},
+            group_of={each.name: found for each in members if (found := membership.group_of(each)) is not None},
             scale_up=scale_up,
             scale_down=scale_down_policy_of(self.settings),
             profile=scores_of_pod(self.settings, pods[0].kind.scheduler_name if pods else "")[0],

@@ -18,6 +18,7 @@ from slackwater.adapters.kube.auxiliary import auxiliary, decode_daemon_set, dec
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, decode_priorities
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.headroom_requests import decode_quota
+from slackwater.adapters.kube.node_overlays import decode_overlay
 from slackwater.adapters.kube.storage import decode_claim
 from slackwater.app.offline.admission import Admission
 from slackwater.app.offline.configurations import CONFIG_MAP, unread_configurations
@@ -57,6 +58,7 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, KindInterner, terms_of
+from slackwater.model.prices import PriceOverlay, RowKey
 from slackwater.model.scheduler_profile import (
     NO_PROFILES,
     NO_SPREAD_SOURCES,
@@ -70,6 +72,7 @@ from slackwater.snapshot.equivalence_groups import NumberedGroup
 
 SERVICE: Final = "Service"
 T = TypeVar("T")
+_OVERLAY: Final = "NodeOverlay"
 _SPREADING: Final = (SERVICE, *(kind for _, kind in sorted(SPREADING)))
 #: Kinds that only scale-up and scale-down use.
 _HEADROOM: Final = (BUFFER, POD_TEMPLATE, QUOTA, JOB)
@@ -79,6 +82,7 @@ _SCALING: Final = (
     CONFIG_MAP,
     *_ADMITTING,
     *CONFIGURATIONS,
+    _OVERLAY,
     BUDGET,
     *_HEADROOM,
     *(kind for kind in SCALED if kind not in _SPREADING),
@@ -114,14 +118,15 @@ class Cluster:
     would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
     counted with `scales`, the number of pods that controllers want. `priorities`: the ConfigMap of Cluster Autoscaler's
     expander for priorities; None if there is none, or if it cannot be read: then `priorities_problem` says why.
+    `price_overlays`: what NodeOverlays say about prices.
 
     `kubernetes`: the version of kube-scheduler whose rules hold. `headroom`: what asks for room for pods to come. `made`: the
     pods that are not in the file and that controllers would create, each with a text for people. `refused`: texts
     about pods that would not be admitted. `unread`: texts about configurations in the file, and about classes that it lacks.
 
-    Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room;
-    `groups`, the node groups as their providers report them. `configuration` is the configuration that a dump of a service
-    has; None without one.
+    Only a running service sets these: `awaiting_victims`, pods without a node for which a preemption keeps room; `groups`, the
+    node groups as their providers report them; `price_table`, the rows of the price table as it has read them. `configuration`
+    is the configuration that a dump of a service has; None without one.
     """
 
     nodes: tuple[Node, ...]
@@ -138,9 +143,11 @@ class Cluster:
     scales: Scales = NO_SCALES
     priorities: Priorities | None = None
     priorities_problem: str = ""
+    price_overlays: tuple[PriceOverlay, ...] = ()
     where: str = "in the file"
     awaiting_victims: frozenset[PodUid] = frozenset()
     groups: tuple[KnownGroup, ...] | None = None
+    price_table: Mapping[RowKey, int] | None = None
     configuration: Mapping[str, Any] | None = None
     kubernetes: VersionFound = ASSUMED
     headroom: HeadroomRequests = NO_HEADROOM_REQUESTS
@@ -197,6 +204,7 @@ def read_cluster(
         ),
         headroom=headroom_of(by_kind, templates, kubernetes.version),
         unread=tuple(unread_configurations(by_kind)),
+        price_overlays=tuple(overlay for overlay in _each(by_kind[_OVERLAY], decode_overlay) if overlay is not None),
     )
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
     cluster = _with_priorities(cluster, by_kind[CONFIG_MAP])

@@ -18,6 +18,7 @@ from slackwater.app.offline.placement import pending_pods, snapshot_of
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import growth_notes
 from slackwater.app.policies import own_score_of, scale_down_policy_of, scale_up_policy_of
+from slackwater.app.prices import price_book_of
 from slackwater.app.scheduler_config.filters_and_scores import known_schedulers, scores_of_pod
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
@@ -57,7 +58,8 @@ def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, nam
 def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key: PodKey) -> ExplainInput:
     """The input, on the snapshot on which scale-up is planned: nodes that have not started count as upcoming, unless the
     question is about a node; expendable pods yield their room, unless it is about one of them."""
-    groups, group_of, starting = growable_groups(cluster, settings)
+    prices = price_book_of(settings, overlays=cluster.price_overlays)
+    groups, group_of, starting = growable_groups(cluster, settings, prices=prices)
     snapshot = snapshot_of(cluster)
     running_pods, cutoff = RunningPods(snapshot, cluster.pods), settings.autoscaler.scale_up.expendable_pods_priority_cutoff
     if not any(what == "pod" and pod.key == key and pod.priority < cutoff for pod in cluster.pods):
@@ -73,7 +75,9 @@ def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key:
         replicas=cluster.scales.replicas,
         groups={group.name: group for group in groups},
         group_of=group_of,
-        scale_up=scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False),
+        scale_up=scale_up_policy_of(
+            settings, priorities=cluster.priorities or NO_PRIORITIES, prices=prices, after_scheduler=False
+        ),
         scale_down=scale_down_policy_of(settings),
         own_score=own_score_of(settings),
         schedulers=known_schedulers(settings, cluster.profiles, (pod for pod in cluster.pods if pod.node is not None)),

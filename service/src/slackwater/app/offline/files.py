@@ -18,6 +18,7 @@ from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.devices import TAINT_RULE_APIS
 from slackwater.adapters.kube.errors import StatusError
 from slackwater.adapters.kube.headroom_requests import BUFFERS_PATH
+from slackwater.adapters.kube.node_overlays import OVERLAYS_PATH
 from slackwater.adapters.kube.objects import ApiObjects, server_version
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import Cluster, read_cluster
@@ -150,6 +151,7 @@ _MORE: Final = (
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/node.k8s.io/v1/runtimeclasses",
     BUFFERS_PATH,
+    OVERLAYS_PATH,
     "/apis/policy/v1/poddisruptionbudgets",
 )
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"

@@ -14,7 +14,9 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.offline.placement import as_accounted, pending_pods, snapshot_of
 from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
+from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings
+from slackwater.controllers.scaleup.costs import GroupCost, group_costs
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.growable_groups import price_of_new
@@ -59,6 +61,7 @@ class Grown:
     group_of: dict[NodeName, GroupName]
     pending: Sequence[Pod]
     found: LoopPlans
+    costs: Mapping[GroupName, GroupCost]
 
     @property
     def unmet(self) -> tuple[str, ...]:
@@ -68,7 +71,12 @@ class Grown:
 
 def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
-    policy = scale_up_policy_of(settings, priorities=cluster.priorities or NO_PRIORITIES, after_scheduler=False)
+    policy = scale_up_policy_of(
+        settings,
+        priorities=cluster.priorities or NO_PRIORITIES,
+        prices=price_book_of(settings, overlays=cluster.price_overlays, table=cluster.price_table),
+        after_scheduler=False,
+    )
     cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices)
     slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
@@ -90,7 +98,15 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
             slack=slack,
             running_pods=running_pods,
         )
-    return Grown(snapshot=snapshot, running_pods=running_pods, groups=groups, group_of=group_of, pending=pending, found=found)
+    return Grown(
+        snapshot=snapshot,
+        running_pods=running_pods,
+        groups=groups,
+        group_of=group_of,
+        pending=pending,
+        found=found,
+        costs=group_costs(policy.prices, groups, found.plan.scale_ups, {}),
+    )
 
 
 #: One group for all nodes, used if neither the configuration nor a label names a group.

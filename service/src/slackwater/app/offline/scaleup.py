@@ -12,10 +12,12 @@ from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.settings import Settings
+from slackwater.controllers.scaleup.costs import GroupCost, total_of
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater.model.prices import HourlyPrice
 from slackwater.ports.whatif_answers import (
     FailedPart,
     GroupScaleUp,
@@ -54,7 +56,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     # The placeholders that fit on existing nodes are listed as pods `slack/<n>`.
     placed = (*plan.schedulable, *((each.pod, each.place) for each in placeholders if each.place is not None))
     return ScaleUpAnswer(
-        groups=[_group(group.name, scale_ups.get(group.name)) for group in grown.groups],
+        groups=[_group(group.name, scale_ups.get(group.name), grown.costs.get(group.name)) for group in grown.groups],
         schedulable=[Placed(pod=str(pod.key), node=node) for pod, node in placed],
         unhelpable=list(_unhelpable([*plan.unhelpable, *(slack.unhelpable if slack else ())])),
         not_counted=tuple(NotCounted(pod=str(each.pod.key), reason=each.why) for each in plan.passed_over),
@@ -62,14 +64,19 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         failures=tuple(FailedPart(about=each.about, error=each.error) for each in plan.failures),
         skipped=growth_notes(grown, cluster, settings),
         remarks=cluster.remarks,
+        cost=HourlyPrice.of(total_of(cost.planned for cost in grown.costs.values())),
         seconds=seconds,
     )
 
 
-def _group(name: GroupName, scale_up: ScaleUp | None) -> GroupScaleUp:
-    if scale_up is None:
-        return GroupScaleUp(name=name, new_nodes=0, pods=[])
-    return GroupScaleUp(name=name, new_nodes=scale_up.count, pods=[str(pod.key) for pod in scale_up.pods])
+def _group(name: GroupName, scale_up: ScaleUp | None, cost: GroupCost | None) -> GroupScaleUp:
+    return GroupScaleUp(
+        name=name,
+        new_nodes=0 if scale_up is None else scale_up.count,
+        pods=[] if scale_up is None else [str(pod.key) for pod in scale_up.pods],
+        price=None if cost is None else HourlyPrice.of(cost.node),
+        cost=None if cost is None else HourlyPrice.of(cost.planned),
+    )
 
 
 def _unhelpable(found: Sequence[Unhelpable]) -> Iterator[UnhelpablePod]:

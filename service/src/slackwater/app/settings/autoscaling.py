@@ -19,6 +19,7 @@ from slackwater.configuration.values import (
     GroupName,
     HostPort,
     LabelText,
+    Money,
     Namespace,
     ObjectName,
     ProviderGroup,
@@ -31,7 +32,7 @@ from slackwater.configuration.values import (
     refused,
 )
 from slackwater.controllers.scaledown.settings import GroupScaleDown, ScaleDown
-from slackwater.controllers.scaleup.settings import ScaleUp
+from slackwater.controllers.scaleup.settings import Prices, ScaleUp
 from slackwater.controllers.slack.settings import Slack
 from slackwater.model.devices import MOST_DEVICES
 from slackwater_protocol.durations import HOUR, MINUTE, SECOND, Duration
@@ -241,6 +242,8 @@ class NodeGroup(Section):
     max_nodes_in_creation: Count = Field(default=100, examples=[100, 0])
     """Nodes of this group that may be in creation at the same time; 0: no limit. 100 by default: more would overload the image
     registry and the provider, and nodes that fail to start cost money too."""
+    price: Money | None = Field(default=None, examples=["0.096"])
+    """Price of one node of this group for an hour, a decimal number in `autoscaler.prices.currency`. Unset by default."""
     scale_down: GroupScaleDown = GroupScaleDown()
     """When nodes of this group are removed, if that differs from other groups."""
     template: Template = Template()
@@ -284,6 +287,8 @@ class Autoscaler(Section):
     """The providers that create and delete nodes."""
     scale_up: ScaleUp = ScaleUp()
     """For which pods nodes are added, and how many at most."""
+    prices: Prices | None = None
+    """What nodes cost. Unset by default: money is neither counted nor shown, unless a group has a `price`."""
     creation: Creation = Creation()
     """How long the creation of a node may take, and what follows a failure."""
     status_config_map: ObjectName = Field(default="slackwater-autoscaler-status", examples=["cluster-autoscaler-status"])

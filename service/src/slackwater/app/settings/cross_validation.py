@@ -16,7 +16,9 @@ from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.configuration.values import quantity_text
 from slackwater.controllers.preemption.settings import Preemption
+from slackwater.controllers.scaleup.settings import FormulaPrices
 from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
+from slackwater.model.prices import FORMULA_CURRENCY
 from slackwater_protocol.durations import SECOND, format_duration
 
 _GROUPS: Steps = ("autoscaler", "nodeGroups")
@@ -137,6 +139,13 @@ def _autoscaler_conflicts(settings: Settings) -> Iterator[Conflict]:
                 seen=show(group.name),
                 wanted=f"another name than {json_path(earlier)}",
             )
+    prices = settings.autoscaler.prices
+    if prices is not None and prices.currency != FORMULA_CURRENCY:
+        formula: Steps = ("autoscaler", "prices", "formula")
+        unset = [name for name in FormulaPrices.model_fields if name not in prices.formula.model_fields_set]
+        if unset:
+            wanted = f"{', '.join(unset)} in {prices.currency}: the defaults are in {FORMULA_CURRENCY}"
+            yield Conflict(reads=(formula, ("autoscaler", "prices", "currency")), seen="not all prices", wanted=wanted)
     external = settings.autoscaler.providers.externalgrpc
     tls = external.tls if external is not None else None
     tls_at: Steps = ("autoscaler", "providers", "externalgrpc", "tls")

@@ -33,6 +33,7 @@ from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests
+from slackwater.model.prices import PriceBook
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -53,10 +54,12 @@ class GroupRegistryView:
     """What the autoscaler knows in addition to the state machine and the replica.
 
     `group_status` and `slack` are those of the last loop: empty and None before the first. `priorities` are those of the
-    expander for priorities, None if none were read. `headroom`: the objects that ask for room for pods to come."""
+    expander for priorities, None if none were read. `prices`: None if none are configured. `headroom`: the objects that ask for
+    room for pods to come."""
 
     group_status: Mapping[GroupName, NodeGroupStatus]
     priorities: Priorities | None = None
+    prices: PriceBook | None = None
     slack: SlackPlan | None = None
     headroom: HeadroomRequests = NO_HEADROOM_REQUESTS
 
@@ -102,6 +105,7 @@ def cluster_of(
         priorities=group_registry.priorities,
         headroom=group_registry.headroom,
         groups=tuple(_groups(nodes, group_status, now)) if group_status else None,
+        price_table=None if group_registry.prices is None else group_registry.prices.table,
     )
 
 

@@ -166,8 +166,10 @@ def configured(in_force: Settings, changes: Mapping[str, Any]) -> Settings:
 
 
 def regrouped(cluster: Cluster, in_force: Settings, supposed: Settings) -> Cluster:
-    """The cluster with the supposed node groups: a group whose entry differs from the one in force follows the entry instead of
-    its provider."""
+    """The cluster with the supposed node groups and prices: a group whose entry differs from the one in force follows the entry
+    instead of its provider, and another table of prices is read."""
+    if in_force.autoscaler.prices != supposed.autoscaler.prices:
+        cluster = replace(cluster, price_table=None)
     if cluster.groups is None or in_force.autoscaler.node_groups == supposed.autoscaler.node_groups:
         return cluster
     old = {entry.name: entry for entry in in_force.autoscaler.node_groups}

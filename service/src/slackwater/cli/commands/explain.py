@@ -106,6 +106,7 @@ def _offline(args: argparse.Namespace) -> bytes:
 
     from slackwater.app.offline import ClusterError
     from slackwater.app.offline.explain import explain_offline
+    from slackwater.app.settings import SettingsError
 
     if args.kind not in _OFFLINE:
         raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
@@ -117,6 +118,8 @@ def _offline(args: argparse.Namespace) -> bytes:
             return encode(explain_offline(cluster, settings, args.kind, namespace, name))
     except ClusterError as err:
         raise _NothingToExplain([f"{source_name(args)}: {err}"], code=ANSWERED_NO) from err
+    except SettingsError as err:  # the table of prices
+        raise CommandFailed(err.lines()) from err
 
 
 class _NothingToExplain(CommandFailed):
@@ -135,7 +138,7 @@ def _show(answer: Mapping[str, Any]) -> None:
     for remark in answer.get("remarks", ()):
         console.print(f"({escape(remark)})")
     _table(_REASONS, _reasons(answer["reasons"]))
-    for line in _slack(answer.get("facts", {}).get("slack")):
+    for line in (*_money(answer.get("facts", {})), *_slack(answer.get("facts", {}).get("slack"))):
         console.print(escape(line))
     if answer.get("groups"):
         _table(("GROUP", "WHY NOT"), _groups(answer["groups"]))
@@ -205,6 +208,17 @@ def _together(minimal: Sequence[Mapping[str, Any]]) -> Iterator[tuple[list[str],
 
 def _named(names: Sequence[str]) -> str:
     return first_few(names, _MOST_NAMED if len(names) <= _MOST_NAMED else _MOST_NAMED - 1)
+
+
+_COSTS: Final = {"node": "a new node", "present": "what is there", "planned": "what is planned"}
+
+
+def _money(facts: Mapping[str, Any]) -> Iterator[str]:
+    """Lines about what a node or a node group costs; none without prices."""
+    costs = {"it": facts.get("price"), **{_COSTS[name]: cost for name, cost in facts.get("cost", {}).items()}}
+    for what, price in costs.items():
+        if price is not None:
+            yield f"{what} costs {price['perHour']} {price['currency']} an hour ({price['basis']})"
 
 
 def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:

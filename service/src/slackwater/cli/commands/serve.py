@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.http.certificates import ListenError
     from slackwater.adapters.kube.errors import KubeConfigError
     from slackwater.app.clouds import missing_extra
+    from slackwater.app.prices import price_book_of
     from slackwater.app.process import serve
     from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, score_profile_of
     from slackwater.cli.commands.logs import set_up_logs
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         score_profile_of(settings)
         filter_profiles_of(settings)
+        price_book_of(settings)
     except SettingsError as err:
         raise CommandFailed(err.lines()) from err
     if args.kubeconfig is None and "KUBERNETES_SERVICE_HOST" not in os.environ:

@@ -143,10 +143,17 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
     helped, new = sum(len(group["pods"]) for group in groups), sum(group["newNodes"] for group in groups)
     fits, unhelpable = len(answer["schedulable"]), answer["unhelpable"]
     if groups:
-        rows = [(group["name"], str(group["newNodes"]), str(len(group["pods"]))) for group in groups]
-        yield from columns([("GROUP", "NEW NODES", "PODS"), *rows], right=(1, 2))
+        rows = [("GROUP", "NEW NODES", "PODS")]
+        rows += [(group["name"], str(group["newNodes"]), str(len(group["pods"]))) for group in groups]
+        if any("price" in group for group in groups):
+            money = [("A NODE AN HOUR", "ALL AN HOUR", "PRICE FROM"), *map(_money, groups)]
+            yield from columns([(*row, *cells) for row, cells in zip(rows, money, strict=True)], right=(1, 2, 3, 4))
+        else:
+            yield from columns(rows, right=(1, 2))
     else:
         yield "no node group: no provider has reported one, and neither labels nor the configuration name any"
+    if "cost" in answer:
+        yield f"cost of the new nodes: {_amount(answer['cost'])} an hour ({answer['cost']['basis']})"
     if helped + fits + len(unhelpable):
         yield f"nodes: {new} new; pods: {helped} get a new node, {fits} fit already, {len(unhelpable)} cannot be helped"
     else:
@@ -162,6 +169,16 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
     for each in answer.get("failures", ()):
         yield f"left out of the plan: {each['about']}: {each['error']}"
     yield from notes([answer])
+
+
+def _money(group: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The cells about what a group's new nodes cost: one, all, and where the price comes from."""
+    price = group.get("price")
+    return _amount(price), _amount(group.get("cost")), "" if price is None else price["basis"]
+
+
+def _amount(price: Mapping[str, str] | None) -> str:
+    return "" if price is None else f"{price['perHour']} {price['currency']}"
 
 
 def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:

@@ -191,6 +191,7 @@ def report(args: argparse.Namespace, question: "Question", table: Callable[[Answ
     from msgspec import to_builtins
 
     from slackwater.app.offline import ClusterError
+    from slackwater.app.settings import SettingsError
     from slackwater.app.whatif.question import answers
 
     try:
@@ -210,6 +211,8 @@ def report(args: argparse.Namespace, question: "Question", table: Callable[[Answ
             _write(_json(found) if as_json(args) else table(map(to_builtins, found)), progress)
     except ClusterError as err:
         raise CommandFailed([f"{source_name(args)}: {err}"]) from err
+    except SettingsError as err:  # the table of prices
+        raise CommandFailed(err.lines()) from err
     return 0
 
 
@@ -222,19 +225,32 @@ def read_simulated(args: argparse.Namespace, progress: Progress) -> tuple["Clust
 
 
 def _simulated_settings(config: str | None) -> "Settings":
-    """The settings of the file `config`. If its `extender.schedulerConfig` is a relative path that the working directory lacks,
-    it is one beside the file. Raises `CommandFailed`."""
-    settings = settings_from(config)
-    named = settings.extender.scheduler_config
-    if config is None or named is None or os.path.exists(named):
-        return settings
-    beside = os.path.join(os.path.dirname(config), named)
-    return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": beside})})
+    """The settings of the file `config`. A file that it names by a relative path that the working directory lacks lies beside
+    it. Raises `CommandFailed`."""
+    settings, folder = settings_from(config), os.path.dirname(config or "")
+
+    def path_of(named: str, _: str) -> str:
+        return named if os.path.exists(named) else os.path.join(folder, named)
+
+    return _with_paths(settings, path_of)
+
+
+def _with_paths(settings: "Settings", path_of: Callable[[str, str], str | None]) -> "Settings":
+    """The settings with the paths of their files replaced by `path_of`, which gets each path and what happens without it."""
+    extender, autoscaler = settings.extender, settings.autoscaler
+    if (path := extender.scheduler_config) is not None:
+        found = path_of(path, "pods are judged by kube-scheduler's default profile")
+        extender = extender.model_copy(update={"scheduler_config": found})
+    prices = autoscaler.prices
+    if prices is not None and prices.table is not None:
+        prices = prices.model_copy(update={"table": path_of(prices.table, "nodes are priced without the table")})
+        autoscaler = autoscaler.model_copy(update={"prices": prices})
+    return settings.model_copy(update={"extender": extender, "autoscaler": autoscaler})
 
 
 def _carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> "Settings":
-    """The settings to simulate with: those of `--config`, or else those that the dump of a service has in it. A file that its
-    `extender.schedulerConfig` names was on the service's machine. Raises `CommandFailed`."""
+    """The settings to simulate with: those of `--config`, or else those that the dump of a service has in it. The files that
+    these name were on the service's machine. Raises `CommandFailed`."""
     from slackwater.app.settings import SettingsError, loads
 
     if args.config is not None or not cluster.configuration:
@@ -243,11 +259,14 @@ def _carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings")
         settings = loads(json.dumps(cluster.configuration), source=f"{source_name(args)}: configuration")
     except SettingsError as error:
         raise CommandFailed([*error.lines(), "want a configuration with --config F instead"]) from error
-    named = settings.extender.scheduler_config
-    if named is None or os.path.exists(named):
-        return settings
-    print(f"{named} is not here: pods are judged by kube-scheduler's default profile", file=sys.stderr)
-    return settings.model_copy(update={"extender": settings.extender.model_copy(update={"scheduler_config": None})})
+
+    def path_of(named: str, without: str) -> str | None:
+        if os.path.exists(named):
+            return named
+        print(f"{named} is not here: {without}", file=sys.stderr)
+        return None
+
+    return _with_paths(settings, path_of)
 
 
 def _by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":

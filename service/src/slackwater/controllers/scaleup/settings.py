@@ -1,4 +1,5 @@
-"""The `autoscaler.scaleUp` section of the configuration file: for which pods nodes are added, and the limits of the cluster.
+"""The sections `autoscaler.scaleUp` and `autoscaler.prices` of the configuration file: for which pods nodes are added, the
+limits of the cluster, and what nodes cost.
 
 The docstring under each key becomes its description in docs and schema: its unit, its default and why.
 """
@@ -10,9 +11,13 @@ from pydantic import Field
 
 from slackwater.configuration.values import (
     Count,
+    Currency,
     Delay,
+    FilePath,
+    Fraction,
     GroupName,
     LabelText,
+    Money,
     Priority,
     QualifiedName,
     Quantity,
@@ -22,6 +27,7 @@ from slackwater.configuration.values import (
     TaintPattern,
 )
 from slackwater.model.node_taints import STARTUP_TAINTS, STATUS_TAINTS
+from slackwater.model.prices import FORMULA, FORMULA_CURRENCY
 from slackwater_protocol.durations import SECOND, Duration
 
 Limits = Annotated[
@@ -85,3 +91,41 @@ class ScaleUp(Section):
     allocatable amounts count. Empty by default: no limit but the groups' own."""
     quotas: tuple[Quota, ...] = Field(default=(), examples=[[{"name": "batch", "limits": {"nodes": "100"}}]])
     """Limits for nodes with certain labels. Empty by default."""
+
+
+class PriceDiscount(Section):
+    """A factor on the prices of nodes with certain labels."""
+
+    node_labels: Mapping[QualifiedName, LabelText] = Field(examples=[{"karpenter.sh/capacity-type": "spot"}])
+    """Labels that a node must all carry. No default."""
+    factor: Fraction = Field(examples=[0.35])
+    """What is left of the price: 0.35 of 1.00 is 0.35. No default."""
+
+
+class FormulaPrices(Section):
+    """The prices from which a node's price is computed if nothing else says it; an hour, in `autoscaler.prices.currency`."""
+
+    cpu: Money = Field(default=FORMULA.cpu, examples=["0.033174"])
+    """Price of one CPU. 0.033174 by default, in USD: Cluster Autoscaler's for an unknown machine of Google Compute Engine."""
+    memory: Money = Field(default=FORMULA.memory, examples=["0.004446"])
+    """Price of one GiB of memory. 0.004446 by default, in USD, from the same source."""
+    gpu: Money = Field(default=FORMULA.gpu, examples=["0.7"])
+    """Price of one GPU of any kind. 0.70 by default, in USD, from the same source."""
+
+
+class Prices(Section):
+    """What nodes cost. A node's price is, of these, the first that is known: `price` of its group, a NodeOverlay of Karpenter
+    (in files of a cluster), the table, the provider's answer, the formula."""
+
+    currency: Currency = Field(default=FORMULA_CURRENCY, examples=["USD", "EUR"])
+    """Currency of all prices, also of those that the provider answers. USD by default. With another one, the formula's prices
+    have to be configured too."""
+    table: FilePath | None = Field(default=None, examples=["/etc/slackwater/prices.csv"])
+    """Path of a table of prices, CSV or JSON, with the columns instance type, zone, capacity type, price per hour, currency.
+    Read at start. Unset by default: no table."""
+    discounts: tuple[PriceDiscount, ...] = Field(
+        default=(), examples=[[{"nodeLabels": {"karpenter.sh/capacity-type": "spot"}, "factor": 0.35}]]
+    )
+    """Discounts on prices of the table and the formula; the first whose labels a node carries counts. Empty by default."""
+    formula: FormulaPrices = FormulaPrices()
+    """The formula's prices."""

@@ -308,6 +308,7 @@ class Autoscaler:
         record.pending, record.failures, record.slack = plans.pending, plans.failures, plans.slack
         record.planned = {scale_up.group: scale_up.count for scale_up in plans.scale_ups}
         record.needed_by = {scale_up.group: NeededBy.of(scale_up) for scale_up in plans.scale_ups}
+        record.costs = plans.costs
         record.queued = self.group_registry.queued
         record.notes += (
             *(stuck_note(group_status) for group_status in record.group_status.values() if group_status.stuck),

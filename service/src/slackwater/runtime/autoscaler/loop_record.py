@@ -13,6 +13,7 @@ from typing import Final, Literal, get_args
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.scaleup.costs import GroupCost
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.histogram import Spread
@@ -66,9 +67,10 @@ class NeededBy:
 @dataclass(slots=True, kw_only=True)
 class LoopRecord:
     """The record of one loop, which fills it as it runs. `planned`: how many nodes the scale-up plan adds to each group;
-    `needed_by`: what they are for. `asked`: the scale-up calls to providers, each with its error or None. `queued`: scale-ups
-    that wait for a limit. `deleted`: lost instances that were deleted, by group. `problems` are errors, those of providers that
-    did not answer first; `notes` other remarks for people."""
+    `needed_by`: what they are for. `costs`: what each group costs; empty without prices. `asked`: the scale-up calls to
+    providers, each with its error or None. `queued`: scale-ups that wait for a limit. `deleted`: lost instances that were
+    deleted, by group. `problems` are errors, those of providers that did not answer first; `notes` other remarks for
+    people."""
 
     number: int
     at: UnixTime
@@ -80,6 +82,7 @@ class LoopRecord:
     pending: PendingCounts = field(default_factory=PendingCounts)
     planned: Mapping[GroupName, int] = field(default_factory=dict)
     needed_by: Mapping[GroupName, NeededBy] = field(default_factory=dict)
+    costs: Mapping[GroupName, GroupCost] = field(default_factory=dict)
     asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
     queued: tuple[ScaleUpInfo, ...] = ()
     deleted: Counter[GroupName] = field(default_factory=Counter)

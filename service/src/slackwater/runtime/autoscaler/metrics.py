@@ -16,6 +16,7 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.metric_families import counter, gauge, histogram
 from slackwater.runtime.autoscaler.loop_record import FUNCTIONS, LoopCounts, LoopRecord, node_counts
 from slackwater.runtime.planner.messages import PlannerObservation
+from slackwater_protocol.money import MICROS
 
 _PREFIX: Final = "cluster_autoscaler_"
 
@@ -28,6 +29,7 @@ def autoscaler_families(record: LoopRecord | None, counts: LoopCounts) -> Iterat
     yield from _scale_down_loop(record, counts)
     yield from _own(record, counts)
     yield from _slack(record)
+    yield _costs(record)
     yield from _slos(record)
 
 
@@ -132,6 +134,17 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     yield gauge("slackwater_autoscaler_pending_pods", meaning, pending, "outcome")
     meaning = "Seconds that the last loop took on the event loop that answers kube-scheduler."
     yield gauge("slackwater_autoscaler_serving_loop_seconds", meaning, 0.0 if record is None else record.spent.serving)
+
+
+def _costs(record: LoopRecord | None) -> Metric:
+    costs = {
+        (name, nodes, price.currency, price.basis): price.micros / MICROS
+        for name, cost in ({} if record is None else record.costs).items()
+        for nodes, price in (("present", cost.present), ("planned", cost.planned))
+        if price is not None
+    }
+    meaning = "What the group's nodes cost an hour: those that are present, and those that the last loop planned."
+    return gauge("slackwater_autoscaler_cost_per_hour", meaning, costs, "node_group", "nodes", "currency", "basis")
 
 
 def _slos(record: LoopRecord | None) -> Iterator[Metric]:

@@ -12,9 +12,11 @@ from pydantic.alias_generators import to_camel
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.loop_plans import OUTCOMES
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.scaleup.costs import total_of
 from slackwater.controllers.slack.report import slack_document
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.ids import UnixTime
+from slackwater.model.prices import price_document
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, node_counts
 
 #: The words of Cluster Autoscaler's status, which dashboards parse.
@@ -38,6 +40,7 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         },
         "pending": {"total": pending.total, **{to_camel(outcome): getattr(pending, outcome) for outcome in OUTCOMES}},
         "inCreation": record.in_creation,
+        **_cost(record),
         "groups": [_group(record, group_status) for group_status in record.group_status.values()],
         "queued": [
             {"group": queued.group, "nodes": queued.nodes, "priority": queued.priority, "waitsFor": queued.waits_for}
@@ -49,6 +52,15 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "scaleDown": None if record.scale_down is None else _scale_down_document(record.scale_down),
         "slack": None if record.slack is None else slack_document(record.slack),
     }
+
+
+def _cost(record: LoopRecord) -> dict[str, Any]:
+    """What all groups cost: their nodes, and the nodes that are planned; nothing without prices."""
+    if not record.costs:
+        return {}
+    costs = record.costs.values()
+    sums = {"present": total_of(cost.present for cost in costs), "planned": total_of(cost.planned for cost in costs)}
+    return {"cost": {name: price_document(price) for name, price in sums.items() if price is not None}}
 
 
 def _scale_down_document(scale_down: ScaleDownRecord) -> dict[str, Any]:
@@ -99,6 +111,7 @@ def _group(record: LoopRecord, group_status: NodeGroupStatus) -> dict[str, Any]:
         "lost": [{"instance": lost.instance.id, "code": lost.code, "message": lost.message} for lost in group_status.lost],
         "planned": record.planned.get(group_status.name, 0),
         "limitedPods": record.pending.limited.get(group_status.name, 0),
+        **({} if (cost := record.costs.get(group_status.name)) is None else {"cost": cost.document}),
         "asked": next(calls, None),
         "closed": group_status.closed(record.instant),
         "backoff": None
@@ -176,6 +189,7 @@ def _ours(record: LoopRecord) -> dict[str, Any]:
     document = record_document(record)
     short = {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
     slack = document["slack"]
+    short |= _cost(record)
     if slack is not None:
         short["slack"] = {key: slack[key] for key in ("sources", "startTimeSLOs", "nodesForSlackAlone")}
     return short

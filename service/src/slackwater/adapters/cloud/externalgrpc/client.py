@@ -66,6 +66,7 @@ DECREASE_SIZE: Final = Rpc(
 DELETE_NODES: Final = Rpc("NodeGroupDeleteNodes", pb.NodeGroupDeleteNodesRequest, pb.NodeGroupDeleteNodesResponse)
 NODES: Final = Rpc("NodeGroupNodes", pb.NodeGroupNodesRequest, pb.NodeGroupNodesResponse)
 TEMPLATE: Final = Rpc("NodeGroupTemplateNodeInfo", pb.NodeGroupTemplateNodeInfoRequest, pb.NodeGroupTemplateNodeInfoResponse)
+NODE_PRICE: Final = Rpc("PricingNodePrice", pb.PricingNodePriceRequest, pb.PricingNodePriceResponse)
 OPTIONS: Final = Rpc("NodeGroupGetOptions", pb.NodeGroupAutoscalingOptionsRequest, pb.NodeGroupAutoscalingOptionsResponse)
 
 

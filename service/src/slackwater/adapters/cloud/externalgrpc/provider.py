@@ -1,17 +1,19 @@
 """A `NodeProvider` over Cluster Autoscaler's external gRPC protocol.
 
 The protocol changes sizes by a difference and has no precondition. So each change reads the target first, under a lock for the
-group: two calls of this process never grow a group twice. Two processes could, so only the leader makes changes. Prices, GPU
-types and debugging calls of the protocol are not used.
+group: two calls of this process never grow a group twice. Two processes could, so only the leader makes changes. Prices of
+pods, GPU types and debugging calls of the protocol are not used.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import anyio
 import grpc
 import structlog
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from slackwater.adapters.cloud.apiserver import bounded, check_seen, each
 from slackwater.adapters.cloud.externalgrpc import client as rpc
@@ -26,6 +28,9 @@ _log = structlog.get_logger(__name__)
 
 #: Groups that are read at the same time.
 _WIDTH: Final = 8
+_HOUR: Final = 3600
+#: All prices together may hold up the loop for so long.
+_PRICES_SECONDS: Final = 2.0
 _UNIMPLEMENTED: Final = (grpc.StatusCode.UNIMPLEMENTED,)
 #: Statuses with which servers answer for a node that they do not know.
 _NOT_KNOWN: Final = (
@@ -37,12 +42,15 @@ _NOT_KNOWN: Final = (
 
 
 class ExternalGrpcProvider:
-    """Implements `ports.protocols.NodeProvider`. `defaults` are the configured options, for groups without their own."""
+    """Implements `ports.protocols.NodeProvider`. `defaults` are the configured options, for groups without their own. `now`: if
+    given, prices are asked for, of an hour from that Unix time."""
 
     name: Final = "externalgrpc"
 
-    def __init__(self, client: Client, *, defaults: GroupOptions = NO_OPTIONS) -> None:
+    def __init__(self, client: Client, *, defaults: GroupOptions = NO_OPTIONS, now: Callable[[], float] | None = None) -> None:
         self._client = client
+        self._now = now
+        self._prices: dict[GroupName, int] = {}
         self._defaults = reading.defaults(defaults)
         self._locks: defaultdict[GroupName, anyio.Lock] = defaultdict(anyio.Lock)
 
@@ -56,6 +64,9 @@ class ExternalGrpcProvider:
             await self._client.ask(rpc.REFRESH, pb.RefreshRequest())
             listed = await self._listed()
             await each(None, listed.values(), look, width=_WIDTH)
+            if self._now is not None:
+                await self._ask_prices(found, int(self._now()))
+        found = [replace(group, price_micros=self._prices.get(group.name)) for group in found]
         return sorted(found, key=lambda group: group.name)
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
@@ -156,6 +167,30 @@ class ExternalGrpcProvider:
         if answer is None or not answer.HasField("nodeGroupAutoscalingOptions"):
             return NO_OPTIONS
         return reading.options(answer.nodeGroupAutoscalingOptions)
+
+    async def _ask_prices(self, groups: Iterable[NodeGroup], start: int) -> None:
+        """Asks for the price of each group's template, each once. A price that does not come in time stays as it was; a server
+        that has no prices is not asked again."""
+        period = {"startTimestamp": Timestamp(seconds=start), "endTimestamp": Timestamp(seconds=start + _HOUR)}
+
+        async def ask(group: NodeGroup) -> None:
+            if group.template is None or self._now is None:
+                return
+            node = pb.ExternalGrpcNode(
+                providerID=group.template.provider_id, name=group.template.name, labels=group.template.labels
+            )
+            request = pb.PricingNodePriceRequest(node=node, **period)
+            try:
+                answer = await self._client.ask_unless(rpc.NODE_PRICE, request, _UNIMPLEMENTED, group=group.name)
+                if answer is None:
+                    self._now = None
+                else:
+                    self._prices[group.name] = reading.price_micros(answer)
+            except (ProviderError, ValueError) as error:
+                _log.warning("price left as it was", group=group.name, problem=str(error))
+
+        with anyio.move_on_after(_PRICES_SECONDS):
+            await each(None, groups, ask, width=_WIDTH)
 
     async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
         """Raises a `conflict` if one of the instances is in another group.

@@ -4,6 +4,7 @@ A template is a serialized v1.Node. An unreadable one raises `ValueError`, which
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Final, Literal
 
 from google.protobuf.duration_pb2 import Duration
@@ -25,6 +26,7 @@ from slackwater.model.nodegroups import (
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import rounded_up
 from slackwater.model.storage import CsiNode
+from slackwater_protocol.money import micros_of
 from slackwater_protocol.units import parse_nanos
 
 _State = Literal["creating", "running", "deleting"]
@@ -80,6 +82,14 @@ def template(raw: bytes, group: GroupName) -> Node | None:
         csi=_csi(grpc_message.metadata.annotations.get(CSI_DRIVERS, ""), group),
         slices=_slices(grpc_message.metadata.annotations, group),
     )
+
+
+def price_micros(answer: pb.PricingNodePriceResponse) -> int:
+    """Converts the price of an hour to micros. The protocol has only a float.
+
+    :raises ValueError: it is no price.
+    """
+    return micros_of(f"{Decimal(repr(answer.price)):f}")
 
 
 def _slices(annotations: Mapping[str, str], group: GroupName) -> tuple[ResourceSlice, ...]:

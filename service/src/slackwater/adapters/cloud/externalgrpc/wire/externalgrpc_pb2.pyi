@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -215,3 +216,19 @@ class NodeGroupAutoscalingOptionsResponse(_message.Message):
     NODEGROUPAUTOSCALINGOPTIONS_FIELD_NUMBER: _ClassVar[int]
     nodeGroupAutoscalingOptions: NodeGroupAutoscalingOptions
     def __init__(self, nodeGroupAutoscalingOptions: _Optional[_Union[NodeGroupAutoscalingOptions, _Mapping]] = ...) -> None: ...
+
+class PricingNodePriceRequest(_message.Message):
+    __slots__ = ("node", "startTimestamp", "endTimestamp")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    STARTTIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    ENDTIMESTAMP_FIELD_NUMBER: _ClassVar[int]
+    node: ExternalGrpcNode
+    startTimestamp: _timestamp_pb2.Timestamp
+    endTimestamp: _timestamp_pb2.Timestamp
+    def __init__(self, node: _Optional[_Union[ExternalGrpcNode, _Mapping]] = ..., startTimestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endTimestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PricingNodePriceResponse(_message.Message):
+    __slots__ = ("price",)
+    PRICE_FIELD_NUMBER: _ClassVar[int]
+    price: float
+    def __init__(self, price: _Optional[float] = ...) -> None: ...

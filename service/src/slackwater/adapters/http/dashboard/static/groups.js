@@ -1,7 +1,10 @@
 // Node groups as the autoscaler's last loop saw them: targets, nodes in creation, what waits for a limit, cool-downs.
 import { el, empty, tag } from "./dom.js";
-import { duration, many, number } from "./units.js";
+import { duration, many, money, number } from "./units.js";
 import { whyLink } from "./why.js";
+
+// What of a group's cost is shown, each for an hour.
+const COSTS = { node: "A new node an hour", present: "Its nodes an hour", planned: "Planned, an hour" };
 
 class GroupsView {
   id = "groups";
@@ -34,6 +37,8 @@ class GroupsView {
     const parts = [
       el("p", {}, `Loop ${number(loop.loop)} took ${seconds.whole.toFixed(2)} s. ${many(loop.inCreation, "node")} in creation. Of ${many(pending.total, "pending pod")}: ${number(pending.helped)} get new nodes, ${number(pending.schedulable)} fit what is there or coming, ${number(pending.unhelpable)} cannot be helped, ${number(pending.passedOver + pending.notLookedAt)} are not counted.`),
     ];
+    const costs = [["present", "The nodes of all groups cost"], ["planned", "the planned ones"]].filter(([name]) => loop.cost?.[name]);
+    if (costs.length) parts.push(el("p", {}, `${costs.map(([name, what]) => `${what} ${money(loop.cost?.[name])}`).join(", ")} an hour.`));
     if (!loop.healthy) parts.push(el("p", { class: "notes" }, "Too many nodes are unready: nothing is changed until they are back."));
     for (const problem of loop.problems) parts.push(el("p", { class: "notes" }, problem));
     parts.push(el("div", { class: "cards" }, ...loop.groups.map((group) => this.card(group, loop))));
@@ -52,6 +57,7 @@ class GroupsView {
       ["Leaving", number(group.leaving)],
       ["Not needed", number(unneeded)],
       ["Planned", number(group.planned)],
+      ...Object.entries(COSTS).filter(([name]) => group.cost?.[name]).map(([name, title]) => [title, money(group.cost?.[name])]),
     ];
     const marks = [];
     if (group.closed) marks.push(tag(`may not grow: ${group.closed}`, "warn"));

@@ -16,6 +16,9 @@ export function memory(bytes) {
 
 export const amount = { cpu, memory };
 
+// A price with where it comes from: what rests on the formula says so.
+export const money = (price) => `${price.perHour} ${price.currency} (${price.basis})`;
+
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)} %` : "none");
 
 export function duration(seconds) {

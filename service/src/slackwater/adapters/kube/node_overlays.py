@@ -1,0 +1,80 @@
+"""Decodes the price part of Karpenter's NodeOverlays (karpenter.sh/v1alpha1), as its CRD describes it: `spec.requirements`,
+`spec.weight`, and one of `spec.price` and `spec.priceAdjustment`. Only files of a cluster and commands that read the API server
+themselves have NodeOverlays; the service does not watch them."""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import field
+
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
+from slackwater.adapters.kube.decode import read_meta
+from slackwater.model.prices import PriceOverlay
+from slackwater.model.selectors import Requirement, whole_number
+from slackwater_protocol.money import micros_of
+
+OVERLAYS_PATH: Final = "/apis/karpenter.sh/v1alpha1/nodeoverlays"
+_ADJUSTMENT: Final = re.compile(r"([+-])([0-9]*\.?[0-9]+)(%?)")
+#: Karpenter's operators for "at least" and "at most", as those of node selectors: whole numbers are compared.
+_STRICT: Final = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
+
+
+class _RequirementWire(Wire):
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
+
+
+class _Spec(Wire):
+    requirements: list[_RequirementWire] | None = None
+    weight: Int32 = 0
+    price: str | None = None
+    price_adjustment: str | None = None
+
+
+class _OverlayWire(Wire):
+    spec: _Spec = field(default_factory=_Spec)
+
+
+_OVERLAY: Final = ObjectDecoder(_OverlayWire)
+
+
+def decode_overlay(raw: bytes | msgspec.Raw) -> PriceOverlay | None:
+    """Decodes a NodeOverlay; None if it changes no price. Raises ValueError."""
+    spec, name = _OVERLAY.decode(raw).spec, read_meta(raw).name
+    if spec.price is None and spec.price_adjustment is None:
+        return None
+    requirements = tuple(_requirement(each) for each in spec.requirements or ())
+    if spec.price is not None:
+        return PriceOverlay(name=name, weight=spec.weight, requirements=requirements, price=_micros("spec.price", spec.price))
+    text = spec.price_adjustment or ""
+    found = _ADJUSTMENT.fullmatch(text)
+    if found is None:
+        raise ValueError(f"spec.priceAdjustment: got {text!r:.80}, want a signed number or percentage such as +10% or -0.5")
+    micros = _micros("spec.priceAdjustment", found[2]) * (-1 if found[1] == "-" else 1)
+    return PriceOverlay(
+        name=name,
+        weight=spec.weight,
+        requirements=requirements,
+        added=0 if found[3] else micros,
+        percent=micros if found[3] else 0,
+    )
+
+
+def _micros(path: str, text: str) -> int:
+    try:
+        return micros_of(f"0{text}" if text.startswith(".") else text)
+    except ValueError as err:
+        raise ValueError(f"{path}: got {text!r:.80}, want {err}") from err
+
+
+def _requirement(wire: _RequirementWire) -> Requirement:
+    values = tuple(wire.values or ())
+    if wire.operator not in _STRICT:
+        return Requirement(wire.key, wire.operator, values)
+    operator, step = _STRICT[wire.operator]
+    bound = whole_number(values[0]) if len(values) == 1 else None
+    if bound is None:
+        raise ValueError(f"spec.requirements: got {wire.operator} {list(values)!s:.80}, want one whole number")
+    return Requirement(wire.key, operator, (str(bound + step),))
