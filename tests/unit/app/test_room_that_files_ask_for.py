@@ -1,6 +1,7 @@
 """What-if on files keeps the room that CapacityBuffers and annotated controllers ask for, as the service does."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +184,20 @@ def test_an_empty_list_of_a_kind_says_that_there_is_none() -> None:
 def test_placement_without_pods_says_that_they_are_unknown(
     output: str, sequential: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def answer(*documents: Obj) -> tuple[str, str]:
+    def answer(*documents: Obj, what: str = "placement", options: Sequence[str] = sequential) -> tuple[str, str]:
         (tmp_path / "cluster.json").write_text("\n".join(map(json.dumps, documents)))
-        options = ["--cluster", str(tmp_path / "cluster.json"), "-o", output, *sequential]
-        assert main(["simulate", "placement", *options]) == 0
+        assert main(["simulate", what, "--cluster", str(tmp_path / "cluster.json"), "-o", output, *options]) == 0
         return capsys.readouterr()
 
-    nodes, said = a_list("Node", node_manifest("n0")), "not judged: pods are unknown: no Pod in the file\n"
+    nodes, said = (
+        a_list("Node", node_manifest("n0", labels=node_labels("n0", "blue"))),
+        "not judged: pods are unknown: no Pod in the file\n",
+    )
     assert answer(nodes) == (("", said) if output == "json" else (said, ""))
     assert answer(nodes, a_list("Pod")) == ("" if output == "json" else f"{NOTHING_PENDING}\n", "")
+    if output == "table":
+        assert NOTHING_PENDING not in answer(nodes, what="scale-up", options=())[0]
+        assert "1 of 1 nodes can go together, if no pod runs on them\n" in answer(nodes, what="scale-down", options=())[0]
+        assert "1 of 1 nodes can go together\n" in answer(nodes, a_list("Pod"), what="scale-down", options=())[0]
     with pytest.raises(ClusterError, match="no Pod in the file: pods are unknown"):
         explain_offline(read_cluster(nodes), Settings(), "pod", "shop", "p")

@@ -156,7 +156,7 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"cost of the new nodes: {_amount(answer['cost'])} an hour ({answer['cost']['basis']})"
     if helped + fits + len(unhelpable):
         yield f"nodes: {new} new; pods: {helped} get a new node, {fits} fit already, {len(unhelpable)} cannot be helped"
-    else:
+    elif not _pods_unknown(answer):
         yield NOTHING_PENDING
     if unhelpable:
         yield ""
@@ -179,6 +179,10 @@ def _money(group: Mapping[str, Any]) -> tuple[str, str, str]:
 
 def _amount(price: Mapping[str, str] | None) -> str:
     return "" if price is None else f"{price['perHour']} {price['currency']}"
+
+
+def _pods_unknown(answer: Mapping[str, Any]) -> bool:
+    return any(note.startswith("pods, so that ") for note in answer.get("skipped", ()))
 
 
 def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
@@ -217,7 +221,8 @@ def _scale_down_table(answer: Mapping[str, Any]) -> Iterator[str]:
     if rows:
         yield from columns([("NODE", "PODS", "REMOVAL SCORE"), *rows])
     total = len(answer["removable"]) + len(answer["kept"])
-    yield f"{len(rows) or 'none'} of {total} nodes can go together"
+    supposing = ", if no pod runs on them" if rows and _pods_unknown(answer) else ""
+    yield f"{len(rows) or 'none'} of {total} nodes can go together{supposing}"
     if answer["kept"]:
         yield ""
         yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
