@@ -87,7 +87,7 @@ class _Cluster:
         group.start_soon(service.intake.run)
         await service.intake.synced()
         group.start_soon(service.autoscaler_service.run, service.replica)
-        beside = (service.history.loop.run, service.ops.state.observer.run)
+        beside = (service.disagreement_loop.run, service.history.loop.run, service.ops.state.observer.run)
         for task in (service.audit.run, service.scoring_loop.run, self.agents.run, self.scheduler.run, *beside):
             group.start_soon(task)
         if service.wait_events is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import anyio
 
+from slackwater.app.disagreement import DisagreementQuestion
 from slackwater.app.explain.question import ExplainQuestion
 from slackwater.app.whatif.question import GroupRegistryView, WhatIfQuestion
 from slackwater.controllers.loop_plans import PlanMaker, Plans
@@ -33,7 +34,7 @@ from slackwater.runtime.state_machine import StateMachine
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support.destinations import Destinations
 
-PIECES = frozenset({ExplainQuestion, WhatIfQuestion, GroupRegistryView})
+PIECES = frozenset({DisagreementQuestion, ExplainQuestion, WhatIfQuestion, GroupRegistryView})
 
 
 class KnownAuxiliary:

@@ -27,6 +27,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.audit import loop as audit
+from slackwater.controllers.disagreement import state as disagreement
 from slackwater.controllers.history import policy as history
 from slackwater.controllers.migration import migration_choice
 from slackwater.controllers.permits import service as permits
@@ -73,6 +74,13 @@ _ARRIVE: Final = (bounded_http.ARRIVE_SECONDS, _AGENTS.body_seconds, bounded_htt
 _CONNECTIONS: Final = (uvicorn_listener._MAX_CONNECTIONS, leader_election.max_connections(), bounded_http.MAX_CONNECTIONS)
 _QUESTIONS: Final = (process._MOST_WAITING - 1, process._QUESTION_WAIT_SECONDS)
 _UNREADY: Final = round(100 * loop_record._UNREADY_SHARE)
+
+DISAGREEMENTS: Final[tuple[Stated, ...]] = (
+    stated("explain", "in each of three looks, {} s apart", disagreement.LOOK_SECONDS),
+    stated("explain", "the same node has to fit for {} s", disagreement.TRIED_SECONDS),
+    stated("explain", "by one second for each {} waiting pods", disagreement.TRIED_PER_SECOND),
+    stated("explain", "Of many binds in {} s those {} with", disagreement._BINDS_SECONDS, disagreement.MOST_BINDS),
+)
 
 LISTENERS: Final[tuple[Stated, ...]] = (
     stated(
@@ -231,4 +239,4 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
     stated("simulate", "at most {:,} different reasons", template_nodes._MOST_REFUSALS),
 )
 
-STATED: Final = (*LISTENERS, *SERVICE, *PLACEMENT, *AUTOSCALER)
+STATED: Final = (*DISAGREEMENTS, *LISTENERS, *SERVICE, *PLACEMENT, *AUTOSCALER)

@@ -15,7 +15,7 @@ LAYERS: Final = {
     "sandbox", "snapshot",
 }  # fmt: skip
 CAPABILITIES: Final = {
-    "audit", "history", "leadership", "migration", "permits", "placement", "preemption", "scaledown", "scaleup",
+    "audit", "disagreement", "history", "leadership", "migration", "permits", "placement", "preemption", "scaledown", "scaleup",
     "slack",
 }  # fmt: skip
 #: Words that this project used for what the field has a word for, as parts of identifiers and of file names.

@@ -152,6 +152,7 @@ class _ServiceRunner:
             life.start_soon(service.history.loop.run, name="history")
             if service.wait_events is not None:
                 life.start_soon(service.wait_events.run, name="events on waiting pods")
+            life.start_soon(service.disagreement_loop.run, name="disagreements with kube-scheduler")
             life.start_soon(service.audit.run, name="audit")
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")

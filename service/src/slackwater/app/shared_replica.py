@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from slackwater.app.disagreement import DisagreementQuestion
 from slackwater.app.explain.question import ExplainQuestion
 from slackwater.app.policies import PLANS
 from slackwater.app.settings import Settings
@@ -37,5 +38,5 @@ def replica_process(feed: ReplicaFeed, settings: Settings, times: Times) -> Repl
         clock=times.monotonic,
         plan_seconds=max(_PLAN_SECONDS, 2 * allowed),
         silent_seconds=max(seconds(autoscaler.scan_interval), seconds(autoscaler.max_planning_time)),
-        pieces=frozenset({ExplainQuestion, WhatIfQuestion, GroupRegistryView}),
+        pieces=frozenset({DisagreementQuestion, ExplainQuestion, WhatIfQuestion, GroupRegistryView}),
     )

@@ -40,6 +40,7 @@ from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.autoscaler import AutoscalerService
+from slackwater.app.disagreement import judge_of
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.service import ExplainService, HeldBack
 from slackwater.app.history import ServiceHistory
@@ -51,6 +52,7 @@ from slackwater.app.shared_replica import MakeReplica, replica_process
 from slackwater.app.whatif.question import GroupRegistryView, WhatIfService
 from slackwater.controllers.audit.loop import Audit
 from slackwater.controllers.audit.metrics import audit_families
+from slackwater.controllers.disagreement.loop import DisagreementLoop
 from slackwater.controllers.history.metrics import history_families
 from slackwater.controllers.leadership.metrics import LeaderStatus, alone, leader_families
 from slackwater.controllers.leadership.state import LeadershipTerm
@@ -143,7 +145,7 @@ class Service:
         self.agents = self._agents(client, registry)
         self.extender_application, self.agents_application = self._applications()
         self.explaining = self._explaining()
-        self.wait_events = self._wait_events()
+        self.wait_events, self.disagreement_loop = self._wait_events(), self._disagreement_loop()
         self.ops = self._ops(registry)
 
     def _explaining(self) -> ExplainService:
@@ -251,6 +253,17 @@ class Service:
         pods, submit, clock = self.state_machine.state.pods, self.dispatcher.submit_all, self._times.monotonic
         events = WaitEvents(pods, self.explaining, submit, clock=clock, after_seconds=after, only_of=only_of)
         return events if after else None
+
+    def _disagreement_loop(self) -> DisagreementLoop:
+        state_machine, autoscaled = self.state_machine, self.settings.autoscaler.enabled
+        return DisagreementLoop(
+            state_machine.disagreements,
+            judge_of(state_machine, self.replica, watched=lambda: self._group_registry_view() is not None),
+            self.dispatcher.submit_all,
+            is_promised=state_machine.is_promised,
+            clock=self._times.monotonic,
+            binds=autoscaled,
+        )
 
     def _report(self, report: DrainReport) -> None:
         if isinstance(report, DrainEnd):

@@ -116,8 +116,10 @@ class NodeTable:
         self.by_row: list[Node | None] = []
         #: The facts of the nodes that predicates read, by the same rows.
         self.facts = NodeFacts(kubernetes, profiles)
-        #: How often room appeared on each row. If the number grew, a pod that was refused there for lack of room may be tried
-        #: again.
+        #: How often room appeared on some row, or what the node of some row accepts changed.
+        self.changes = 0
+        #: The number in `changes` when one of both happened last on each row. If it grew, a pod that was refused there may be
+        #: tried again.
         self.room_version: npt.NDArray[np.int64] = np.zeros(64, np.int64)
         #: Increases whenever other pods may be accepted by some node than before: names, labels, taints or cordons changed.
         self.rules_version = 0
@@ -154,6 +156,8 @@ class NodeTable:
         self.by_row[row] = node
         if known is None or (said_more and _rules(known) != _rules(node)):
             self.rules_version += 1
+            self.changes += 1
+            self.room_version[row] = self.changes
         return said_more and self._open(row, node)
 
     def _new_row(self) -> Row:
@@ -190,7 +194,8 @@ class NodeTable:
     def room_appeared(self, rows: "Row | Rows") -> None:
         """Notes that room appeared on the rows, so that pods refused there may be tried again. `rows` must be distinct."""
         which = (rows,) if isinstance(rows, int) else rows.tolist()
-        self.room_version[which[0] if len(which) == 1 else rows] += 1
+        self.changes += 1
+        self.room_version[which[0] if len(which) == 1 else rows] = self.changes
         self.freed.note_all(which)
 
     def count_vertical(self, row: Row, change: int) -> None:

@@ -59,7 +59,8 @@ class ScaleUpRules:
 class Inquiry:
     """The input of one loop's plans. `changes`: those of the cluster since the last inquiry. `barred`: the reason of each group
     that may not grow. `daemons`: one pod for each DaemonSet. `headroom_requests`: the API objects that request placeholders.
-    `observed`: the arrivals of each pod class with a start-time SLO."""
+    `observed`: the arrivals of each pod class with a start-time SLO. `believed`: pods that kube-scheduler keeps refusing on
+    present nodes, for which it is believed."""
 
     changes: Changes
     rules: ScaleUpRules
@@ -68,6 +69,7 @@ class Inquiry:
     daemons: tuple[Pod, ...] = ()
     headroom_requests: HeadroomRequests = NO_HEADROOM_REQUESTS
     observed: tuple[Observed, ...] = ()
+    believed: frozenset[PodUid] = frozenset()
     now: UnixTime
     #: None: no scale-down is planned.
     scale_down: ScaleDownInquiry | None = None
@@ -220,7 +222,7 @@ class PlanMaker:
     def _scale_up(self, inquiry: Inquiry) -> LoopPlans:
         """The scale-up and slack plans."""
         replica, policy = self.replica, inquiry.rules.policy
-        demand = _demand(replica, inquiry.now, inquiry.rules)
+        demand = replace(_demand(replica, inquiry.now, inquiry.rules), disputed=inquiry.believed)
         every = inquiry.group_status.values()
         bought = (bought_slices_of(replica, status, self._bought_slices, inquiry.now) for status in every)
         self._bought_slices = {name: slices for found in bought for name, slices in found.items()}

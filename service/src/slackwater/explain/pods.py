@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
+from slackwater.controllers.disagreement.state import Disagreement
 from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.scaleup.pending import is_untried, pending_demand
 from slackwater.explain.explain_input import Change, ExplainInput, PodLeaves, after
@@ -109,6 +110,17 @@ def _scheduler_unknown(explain_input: ExplainInput, pod: Pod) -> Iterator[Findin
     near = get_close_matches(name, sorted(known), n=1)
     detail = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known)[:MOST_OBJECTS])}"
     yield of_reason(WaitReason.SCHEDULER_UNKNOWN, objects=(f"schedulerName {name}",), detail=detail)
+
+
+def disputed(explanation: Explanation, disagreement: Disagreement | None) -> Explanation:
+    """The explanation of a pod about which kube-scheduler and we disagree: this comes first, in kube-scheduler's own words."""
+    if disagreement is None:
+        return explanation
+    reason = WaitReason.PLACED_AGAINST_RULES if disagreement.placed else WaitReason.SCHEDULER_DISAGREES
+    bought = "; a node was bought for it, and kube-scheduler has not placed it there" if disagreement.bought else ""
+    nodes = tuple(f"node {node}" for node in disagreement.nodes)
+    finding = of_reason(reason, detail=f"{disagreement.words}{bought}", objects=nodes)
+    return structs.replace(explanation, reasons=(finding, *explanation.reasons))
 
 
 def partly_judged(explanation: Explanation, notes: Sequence[str]) -> Explanation:

@@ -179,6 +179,14 @@ class WaitReason(_Worded):
     SCHEDULING_GATES = "scheduling_gates", "the pod has scheduling gates: no scheduler looks at it"
     NOT_COUNTED = "not_counted_for_growth", "no node is added for the pod"
     NO_NODES = "no_nodes", "there is no node"
+    SCHEDULER_DISAGREES = (
+        "scheduler_disagrees",
+        "kube-scheduler keeps refusing the pod, although it fits by the rules that Slackwater knows",
+    )
+    PLACED_AGAINST_RULES = (
+        "placed_against_rules",
+        "kube-scheduler placed the pod where it cannot be by the rules that Slackwater knows",
+    )
     COMING = "node_coming", "a node that is on its way takes the pod"
     # A node.
     REMOVABLE = "removable", "the node can be removed: its pods fit elsewhere"

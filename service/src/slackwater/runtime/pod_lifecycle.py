@@ -119,6 +119,7 @@ class PodLifecycle:
         cluster_state = self._state
         row = cluster_state.nodes.row_of.get(name)
         self._controllers.preemptions.node_gone(name)
+        self._controllers.disagreements.node_gone(name)
         cluster_state.event_counts.over_total_on.pop(name, None)
         if row is not None:
             cluster_state.quarantine.node_closing(name)
@@ -142,6 +143,7 @@ class PodLifecycle:
         self._sample_nominations.ended(uid, None)
         self._controllers.chosen_nodes.ended(uid, None)
         self._forget(uid)
+        self._controllers.disagreements.ended(uid)
         reservation = self._state.reservations.drop(uid)
         opened = self._state.quarantine.readable(uid)
         effects = self._holds_ended(uid, None)
@@ -162,3 +164,4 @@ class PodLifecycle:
         self._controllers.preemptors.forget(uid)
         self._scheduling_gates.forget(uid)
         self._controllers.conditions.forget(uid)
+        self._controllers.disagreements.forget(uid)

@@ -124,6 +124,8 @@ class StateMachine(Controllers):
     def _apply_object_event(self, event: ObjectEvent, now: Instant) -> list[Effect]:
         match event:
             case NodeSeen(node):
+                if self.synced:
+                    self.disagreements.node_seen(self.state.nodes.get(node.name), node, now)
                 return self._pod_lifecycle.node_seen(node, self.policy, now)
             case NodeGone(name):
                 self._pod_lifecycle.node_gone(name)
@@ -181,7 +183,10 @@ class StateMachine(Controllers):
         if pod.ended:
             return self._pod_lifecycle.release(pod.uid, now)
         if pod.node is not None:
-            return self._pod_lifecycle.bound(pod, pod.node, self.policy, now, synced=self.synced)
+            effects = self._pod_lifecycle.bound(pod, pod.node, self.policy, now, synced=self.synced)
+            if before is None or before.node is None:
+                self.disagreements.bound(pod, now, waited=before is not None)
+            return effects
         reservation = self.state.reservations.get(pod.uid)
         if reservation is not None and pod.vertical is not None:  # its bind is in progress, and its resources have changed
             self._pod_lifecycle.recount(pod, reservation, self.policy)
@@ -190,6 +195,7 @@ class StateMachine(Controllers):
         self.preemptions.preemptor_seen(pod)
         self._extender_candidates.nominated(pod, self.policy, now)
         self._scheduling_gates.seen(pod, now)
+        self.disagreements.waiting(pod, {self.policy.scheduler_name, *self.policy.profiles}, now)
         if self.conditions.newly_failed(before, pod):
             self.sample_misses.nominate_now(pod.uid, now)
         return []
@@ -356,3 +362,11 @@ class StateMachine(Controllers):
     def seen(self, pod: Pod, now: Instant) -> tuple[FilterFacts, NodeColumns]:
         """The facts and columns from which filter would decide its answer for the pod now. Changes nothing."""
         return self._placement.seen(pod, self.policy, now)
+
+    def is_promised(self, pod: Pod, now: Instant) -> bool:
+        """Does the pending pod wait for our own sake? Room is kept for it, its bind or its victims are waited for, or we refuse
+        it whatever the node."""
+        uid, state = pod.uid, self.state
+        waited_for = self.preemptions.gated(uid) or self.sample_misses.waits(uid) or state.bind_backoff.has(uid)
+        kept = uid in state.reservations or state.holds.has(uid) or self.migrating.target_node_of(pod, now) is not None
+        return waited_for or kept or self._placement.about_the_pod(pod, self.policy) is not Reason.OK

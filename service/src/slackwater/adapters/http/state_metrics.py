@@ -11,6 +11,7 @@ import anyio.lowlevel
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from slackwater.controllers.disagreement.metrics import disagreement_families
 from slackwater.controllers.placement.metrics import choice_families
 from slackwater.controllers.preemption.metrics import preemption_families
 from slackwater.model.objects import Node
@@ -107,6 +108,7 @@ class StateCollector(Collector):
         yield gauge("slackwater_paused", "1 while a person has paused the activity.", paused, "activity")
         yield from preemption_families(self._state_machine.preemptions)
         yield from choice_families(self._state_machine.chosen_nodes)
+        yield from disagreement_families(self._state_machine.disagreements)
         yield from self._gauges()
         yield from self._dispatched()
         yield from self._event_sources()

@@ -11,6 +11,7 @@ from msgspec import Meta
 from slackwater import __version__
 from slackwater.adapters.http.answers import described, encoded
 from slackwater.adapters.http.certificates import Certificates
+from slackwater.controllers.disagreement.state import Disagreements
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.model.ids import Instant
 from slackwater.model.json_answer import JsonAnswer
@@ -48,6 +49,15 @@ class LoopStatus(JsonAnswer, frozen=True, kw_only=True):
     problems: list[str]
 
 
+class AgreementStatus(JsonAnswer, frozen=True, kw_only=True):
+    """Whether kube-scheduler and the service agree about where pods fit."""
+
+    pods_disputed: Annotated[int, Meta(description="Pods that kube-scheduler keeps refusing now, although they fit.")]
+    binds_compared: Annotated[int, Meta(description="Binds, a sample, that the service judged by the rules that it knows.")]
+    binds_disagreed: Annotated[int, Meta(description="Of these, binds to a node that refuses the pod by these rules.")]
+    percent: Annotated[float | None, Meta(description="Compared binds about which both agree. Null before the first.")]
+
+
 class Status(JsonAnswer, frozen=True, kw_only=True):
     """What `/statusz` answers."""
 
@@ -66,6 +76,7 @@ class Status(JsonAnswer, frozen=True, kw_only=True):
     scheduling_attempts: int
     scheduling_failures: int
     adopted: Annotated[int, Meta(description="Pods found bound that this service did not bind.")]
+    agreement: Annotated[AgreementStatus, Meta(description="With kube-scheduler, about where pods fit.")]
     event_sources: Annotated[dict[str, EventSourceStatus], Meta(description="What is watched, by resource type.")]
     certificates: Annotated[dict[str, CertificateStatus], Meta(description="By listener; those that speak TLS.")]
     paused: Annotated[dict[str, str], Meta(description="Activities that a person has paused, with the note of each.")]
@@ -126,6 +137,7 @@ class StatusOf:
             scheduling_attempts=state_machine.state.event_counts.attempts,
             scheduling_failures=state_machine.state.event_counts.failures,
             adopted=state_machine.state.event_counts.adopted,
+            agreement=_agreement(state_machine.disagreements),
             event_sources=dict(sources.event_sources()),
             certificates={name: _certificate(held) for name, held in sources.certificates.items()},
             paused={pause.activity: pause.note for pause in state_machine.pauses},
@@ -133,6 +145,15 @@ class StatusOf:
             settings=sources.settings.in_force,
             settings_problem=sources.settings.problem,
         )
+
+
+def _agreement(known: Disagreements) -> AgreementStatus:
+    return AgreementStatus(
+        pods_disputed=known.disputed,
+        binds_compared=known.binds_compared,
+        binds_disagreed=known.binds_disagreed,
+        percent=known.agreement_percent,
+    )
 
 
 def _certificate(held: Certificates) -> CertificateStatus:

@@ -19,6 +19,7 @@ from slackwater.app.scheduler_config.filters_and_scores import known_schedulers,
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import GroupRegistryView, unknown
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.disagreement.state import Disagreement
 from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.growable_groups import growable_group, leave_out
@@ -28,7 +29,7 @@ from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import NodeContext, explain_node
-from slackwater.explain.pods import explain_pod, partly_judged
+from slackwater.explain.pods import disputed, explain_pod, partly_judged
 from slackwater.explain.workloads import (
     GatedPreemptor,
     GrowingPod,
@@ -51,10 +52,12 @@ _NOWHERE: Final = Row(-1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """A pod with its node and amounts as the reservations count them, and the state machine's findings on it."""
+    """A pod with its node and amounts as the reservations count them, and the state machine's findings on it. `disagreement`:
+    with kube-scheduler, about where the pod fits; None if there is none."""
 
     pod: Pod
     word: FilterFacts
+    disagreement: Disagreement | None = None
 
 
 #: What was read from the state machine about the object; for a node group, only its name.
@@ -143,10 +146,10 @@ class ExplainQuestion:
 
     def _explained(self, replica: SnapshotReplica, explain_input: ExplainInput) -> Explanation:
         match self.read:
-            case PodFacts(pod=pod, word=word):
+            case PodFacts(pod=pod, word=word, disagreement=disagreement):
                 kind = explain_input.snapshot.of(explain_input.kind_of(pod))
                 notes = skipped_rules(kind, unknown(watched=self.group_registry is not None), "is watched")
-                return partly_judged(explain_pod(explain_input, pod, word), notes)
+                return partly_judged(disputed(explain_pod(explain_input, pod, word), disagreement), notes)
             case NodeContext() as node_word:
                 # Expendable pods do not keep a node from being removed.
                 with replica.yielding_below(explain_input.scale_down.blocked_by.expendable_pods_priority_cutoff) as counted:

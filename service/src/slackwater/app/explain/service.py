@@ -143,7 +143,7 @@ def read_pod(state_machine: StateMachine, key: PodKey, now: Instant) -> tuple[Po
     counted = pod if pod.ended else as_counted(pod, reservation)
     if word.reason is Reason.POD_BOUND_ELSEWHERE and pod.node is None:
         counted = structs.replace(counted, node=None)  # its bind is under way, so it must not be explained as a bound pod
-    return PodFacts(pod=counted, word=word), columns
+    return PodFacts(pod=counted, word=word, disagreement=state_machine.disagreements.about(pod.uid)), columns
 
 
 def read_node(state_machine: StateMachine, name: NodeName, held_back: HeldBack) -> NodeContext:

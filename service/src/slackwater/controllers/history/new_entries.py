@@ -4,7 +4,6 @@ report. Pure functions.
 A pod that is placed at its first attempt gets no entry: its own status has the node and the time.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,16 +11,13 @@ from slackwater.cluster.pods import Disruption
 from slackwater.model.effects import Announce, CreateMigration, DeleteVictim, DrainEnd, Evict
 from slackwater.model.history import ENDS, SHORTENED, HistoryAction, HistoryEntry, fitting, short_uid
 from slackwater.model.objects import VICTIM_MESSAGE, Pod
+from slackwater.model.texts import refusal_reasons
 from slackwater.model.vertical import VirtualMachineMigration
 
 #: After this time a refusal of a pod is reported again, even if its reasons are the same.
 _AGAIN_MS: Final = 3_600_000
 #: At most so many refusals of one pod are reported within `_AGAIN_MS`.
 _MOST_REFUSALS: Final = 8
-_NUMBER: Final = re.compile(r"\d+")
-#: Here kube-scheduler's message begins to say what preemption would do. That part changes with every victim that leaves.
-_PREEMPTION: Final = " preemption: "
-_AVAILABLE: Final = " nodes are available: "
 #: How the condition DisruptionTarget of a victim begins: whoever wrote it; if we wrote it. A message of kube-scheduler begins
 #: with its profile's name, which may be ours, but goes on in other words.
 _PREEMPTED: Final = "PreemptionByScheduler: "
@@ -79,16 +75,12 @@ def _is_news(message: str, mine: Sequence[HistoryEntry], at_ms: int) -> bool:
     """Should this refusal be reported? Only if its reasons differ from those of every refusal in `mine` of the last hour (the
     numbers of nodes do not matter), and fewer than `_MOST_REFUSALS` were reported within that hour."""
     recent = [entry.why for entry in mine if entry.action is HistoryAction.REFUSED and at_ms - entry.at_ms < _AGAIN_MS]
-    reason = _reason(fitting(message))
-    return len(recent) < _MOST_REFUSALS and all(_reason(why) != reason for why in recent)
+    reasons = _reasons(fitting(message))
+    return len(recent) < _MOST_REFUSALS and all(_reasons(why) != reasons for why in recent)
 
 
-def _reason(message: str) -> frozenset[str]:
-    """The reasons in kube-scheduler's message, without the numbers of nodes. A set, because kube-scheduler orders the reasons
-    by these numbers."""
-    text = message.partition(_PREEMPTION)[0].rpartition(_AVAILABLE)[2].rstrip(". ")
-    parts = [part.strip() for part in _NUMBER.sub("", text).split(",")]
-    return frozenset(parts[:-1] if len(parts) > 1 and message.endswith(SHORTENED) else parts)
+def _reasons(why: str) -> frozenset[str]:
+    return refusal_reasons(why, cut=why.endswith(SHORTENED))
 
 
 def of_call(

@@ -63,6 +63,11 @@ class SampleMisses:
         if sample_miss is not None and sample_miss.due is not None:
             sample_miss.due = min(sample_miss.due, now)
 
+    def waits(self, uid: PodUid) -> bool:
+        """Is a nomination of the pod due or under way?"""
+        sample_miss = self._pods.get(uid)
+        return sample_miss is not None and (sample_miss.due is not None or sample_miss.nominated is not None)
+
     def due(self, now: Instant) -> list[tuple[PodUid, SampleMiss]]:
         return [(uid, s) for uid, s in self._pods.items() if s.due is not None and s.due <= now]
 

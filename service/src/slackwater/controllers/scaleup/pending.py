@@ -72,12 +72,14 @@ class Demand:
     """The pods without a node, by whether scale-up plans for them. `counted`: pods for which nodes may be added, in the order
     of importance. `nominated`: pods that wait for room on their nominated node.
 
+    `disputed`: counted pods that kube-scheduler keeps refusing on present nodes; they need a new one even if they fit there.
     `passed_over`: pods that do not count now. `not_looked_at`: pods beyond `PendingRules.max_pods`. `again_at`: when the first
     pod that is too young now will count; None if there is no such pod.
     """
 
     counted: tuple[Pod, ...] = ()
     nominated: tuple[Pod, ...] = ()
+    disputed: frozenset[PodUid] = frozenset()
     passed_over: tuple[SkippedPod, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
     again_at: UnixTime | None = None

@@ -50,8 +50,10 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import Refusals, RefusalSearch, TemplateNodes
 from slackwater.fit.binpacking import NOWHERE, begins_together, place_planned, runs
 from slackwater.fit.failure import PlanningFailed, concerning
+from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.nodegroups import Membership
 from slackwater.model.objects import Pod
 from slackwater.model.resources import Amounts
 from slackwater.model.texts import first_few
@@ -205,6 +207,7 @@ def _rules(kind: NumberedGroup) -> tuple[bool, ...]:
 
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 _NO_TEMPLATE: Final = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
+_REFUSED: Final = SkipReason(kind="not-ready", text="kube-scheduler refuses the pods on the group's nodes")
 _OUT_OF_TIME: Final = SkipReason(kind="time", text="planning took too long: the next one goes on")
 _NOT_JUDGED: Final = SkipReason(kind="time", text="not judged: too many different pods fit nowhere; explain judges each alone")
 _NOT_FOUND: Final = SkipReason(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
@@ -291,10 +294,13 @@ class _ScaleUpPlanning:
     def choose(self, hints: Mapping[PodUid, NodeName]) -> None:
         """Places pods on existing and upcoming nodes. For the others takes the best option repeatedly, until no option helps
         any pod; then finds the reasons for the remaining pods."""
-        rows = place_existing(self._snapshot, self._demand.counted, self._kinds, hints=hints, stop=self._is_over)
+        counted = self._demand.counted
+        asking = self._undisputed(np.arange(len(counted)))
+        pods = counted if len(asking) == len(counted) else [counted[pod] for pod in asking.tolist()]
+        rows = place_existing(self._snapshot, pods, self._kinds[asking], hints=hints, stop=self._is_over)
         placed = rows != NOWHERE
-        self._left[placed] = False
-        self._new.assign(np.flatnonzero(placed), ~rows[placed])
+        self._left[asking[placed]] = False
+        self._new.assign(asking[placed], ~rows[placed])
         left = np.flatnonzero(self._left)
         if not len(left):
             return
@@ -303,10 +309,37 @@ class _ScaleUpPlanning:
         with self._snapshot.fork():
             self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
             self._spared = SparedEstimates(self._template_nodes)
+            self._disputed_first()
             self._rounds()
             if self._place_apart():
                 self._rounds()
             self._unhelpable = self._why_not()
+
+    def _undisputed(self, pods: Rows) -> Rows:
+        """Those of the pods that are placed on a present node if they fit there."""
+        disputed, counted = self._demand.disputed, self._demand.counted
+        return pods if not disputed else pods[[counted[pod].uid not in disputed for pod in pods.tolist()]]
+
+    def _disputed_first(self) -> None:
+        """Takes options for disputed pods without the groups that have a node on which these pods fit, since kube-scheduler
+        refuses such a node. Where no other group helps, pods are left, and all groups are tried for them."""
+        snapshot, disputed = self._snapshot, self._demand.disputed
+        every, known = self._runs, self._skip_reasons
+        left = np.flatnonzero(self._left).tolist() if disputed else []
+        asking = [pod for pod in left if self._demand.counted[pod].uid in disputed]
+        if not asking:
+            return
+        kinds = {KindId(kind) for kind in self._kinds[asking].tolist()}
+        rows = {row for kind in kinds for row in feasible(snapshot, kind).rows.tolist()}
+        membership = Membership(group.group for group in self._groups)
+        having = {membership.group_of(snapshot.facts.nodes[row]) for row in rows}
+        self._skip_reasons = [
+            reason or (_REFUSED if group.name in having else None) for reason, group in zip(known, self._groups, strict=True)
+        ]
+        self._runs = {kind: every[kind] for kind in kinds}
+        self._rounds()
+        self._skip_reasons = known
+        self._runs = {**{kind: run for kind, run in every.items() if kind not in kinds}, **self._runs}
 
     def _place_apart(self) -> bool:
         """If pods are left that need one another on one node, and no node takes all of them: places as many as possible on
@@ -316,7 +349,7 @@ class _ScaleUpPlanning:
         if not kinds or self._is_over():
             return False
         self._together = False
-        pods = np.sort(np.concatenate([self._runs[kind].pods for kind in kinds]))
+        pods = self._undisputed(np.sort(np.concatenate([self._runs[kind].pods for kind in kinds])))
         some = [self._demand.counted[pod] for pod in pods.tolist()]
         rows = place_existing(snapshot, some, self._kinds[pods], hints={}, stop=self._is_over, together=False)
         placed = rows != NOWHERE

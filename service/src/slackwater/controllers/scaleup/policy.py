@@ -16,6 +16,8 @@ class ScaleUpPolicy:
     """Settings of scale-up. `max_nodes_per_scale_up`: the most nodes of one plan. `max_planning_time`: the longest time for all
     estimates of one bundle of groups. `plan_seconds`: the longest time for one plan. 0: no limit.
 
+    `believe_scheduler`: a pod that kube-scheduler keeps refusing does not count as one that fits on present nodes.
+
     `balance_similar_groups`: similar groups grow evenly; they may differ in `balancing_ignored_labels`. `system`: what our own
     accounting sets aside on every node. `taints`: which taints belong to single nodes, not to their group. `priorities` is for
     the expander "priority". `seed` is for the random draw, which also decides among equal options. `prices`: None if prices are
@@ -24,6 +26,7 @@ class ScaleUpPolicy:
 
     pending: PendingRules
     expanders: tuple[ExpanderName, ...]
+    believe_scheduler: bool = False
     balance_similar_groups: bool
     balancing_ignored_labels: tuple[str, ...]
     max_nodes_per_scale_up: int

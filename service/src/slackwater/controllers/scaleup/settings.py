@@ -83,6 +83,11 @@ class ScaleUp(Section):
     """Schedulers whose pods count before the scheduler has tried them. A pod of another scheduler counts once its scheduler has
     marked it as unschedulable, which takes minutes if twenty thousand pods wait. `schedulerName` alone by default; [] for none.
     A pod that may get its room by preemption never counts before it was tried."""
+    believe_scheduler: Switch = False
+    """Whether a node is added for a pod that kube-scheduler keeps refusing although it fits on a present node by the rules that
+    Slackwater knows. Such nodes are added one at a time for pods with the same needs, and no further one until the last has
+    taken its pod. false by default: the node costs money, and kube-scheduler may refuse it for the same reason. The
+    disagreement is announced in either case."""
     max_pods: Count = Field(default=50_000, examples=[50_000, 0])
     """Pods that one loop plans for, the most important and oldest first; 0: no limit. 50000 by default, about two seconds of
     planning."""

@@ -249,14 +249,16 @@ class Autoscaler:
     def _inquiry(self, changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
         """The inquiry for all plans of this loop."""
         group_status, now = dict(self.group_registry.group_status), self._clocks.clock()
+        rules = self._rules()
         return Inquiry(
             changes=changes,
-            rules=self._rules(),
+            rules=rules,
             group_status=group_status,
             barred={name: why for name, each in group_status.items() if (why := each.closed(now)) is not None},
             daemons=auxiliary.daemons or (),
             headroom_requests=auxiliary.headroom_requests or NO_HEADROOM_REQUESTS,
             observed=self._observed(),
+            believed=self._state_machine.disagreements.believed() if rules.policy.believe_scheduler else frozenset(),
             now=self._clocks.steady(),
             scale_down=self._scale_down_loop.sense(group_status, auxiliary.replicas or {}),
         )
@@ -294,6 +296,9 @@ class Autoscaler:
             if problem is None and not call.again and call.group in by_group
         ]
         with watch:
+            self._state_machine.disagreements.bought(
+                pod.uid for scale_up, call, _ in grown for pods in scale_up.nodes[: call.nodes] for pod in pods
+            )
             events = (*triggered(grown), *stuck(groups.values(), self._config.status_object))
             chosen, left_out = self._announcer.select(events, self._clocks.clock())
             self._submit((*chosen, *plan.refused))

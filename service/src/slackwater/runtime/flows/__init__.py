@@ -6,6 +6,7 @@
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.refusals import Conditions
 from slackwater.cluster.reservations import Reservation
+from slackwater.controllers.disagreement.state import Disagreements
 from slackwater.controllers.migration.state import Migrating
 from slackwater.controllers.permits.permit_limits import PermitLimits
 from slackwater.controllers.placement.tried_nodes import ChosenNodes, SampleMisses
@@ -25,6 +26,7 @@ class Controllers:
         self.permit_limits = PermitLimits(state, policy=policy)
         self.chosen_nodes, self.sample_misses = ChosenNodes(), SampleMisses()
         self.conditions = Conditions(state.event_counts)
+        self.disagreements = Disagreements(state)
 
     def _reservation_ended(self, uid: PodUid, reservation: Reservation) -> None:
         self.preemptions.left(uid)

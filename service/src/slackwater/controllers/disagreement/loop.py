@@ -1,0 +1,84 @@
+"""The loop that has waiting pods and binds judged by the planning process, and announces disagreements.
+
+It asks only if there is something to judge, and rests for some time after each answer. No decision about a pod awaits it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import anyio
+import structlog
+
+from slackwater.controllers.disagreement.state import Disagreements, Judged, Looks
+from slackwater.model.effects import Announce
+from slackwater.model.ids import Instant
+from slackwater.model.objects import Pod
+from slackwater.ports.clock import Clock
+from slackwater.ports.protocols import WhatIfRefused
+
+_log = structlog.get_logger(__name__)
+
+_SECONDS: Final = 1.0
+#: The rest after an answer, as a multiple of the time that the answer took.
+_REST: Final = 4.0
+
+
+class NothingToJudgeError(Exception):
+    """Nothing is left to judge by the time at which the question would be sent."""
+
+
+#: Has the planning process judge what the argument returns. It is called when the process has the cluster as it is then.
+Judge = Callable[[Callable[[], Looks]], Awaitable[Judged]]
+
+
+class DisagreementLoop:
+    """Looks for disagreements. `binds`: binds alone are a reason to ask, since the planning process runs anyway."""
+
+    def __init__(
+        self,
+        disagreements: Disagreements,
+        judge: Judge,
+        submit: Callable[[Iterable[Announce]], None],
+        *,
+        is_promised: Callable[[Pod, Instant], bool],
+        clock: Clock,
+        binds: bool,
+    ) -> None:
+        self._disagreements = disagreements
+        self._judge = judge
+        self._submit = submit
+        self._is_promised = is_promised
+        self._clock = clock
+        self._binds = binds
+        self._looks = Looks()
+
+    async def run(self) -> None:
+        """Looks for disagreements until cancelled."""
+        while True:
+            began = self._clock()
+            await self.look()
+            await anyio.sleep(max(_SECONDS, _REST * (self._clock() - began)))
+
+    async def look(self) -> None:
+        """Has judged what is due, if anything is."""
+        now = self._clock()
+        self._disagreements.observe(now)
+        if not self._disagreements.is_due(now, binds=self._binds):
+            return
+        try:
+            answer = await self._judge(self._next)
+        except NothingToJudgeError:
+            return
+        except WhatIfRefused as refused:
+            _log.debug("not judged yet", detail=str(refused))
+            return
+        except Exception:  # a pod that cannot be judged must not end the service
+            _log.exception("pods not judged")
+            return
+        self._submit(self._disagreements.judged(self._looks, answer, self._clock()))
+
+    def _next(self) -> Looks:
+        self._looks = self._disagreements.looks(self._clock(), self._is_promised)
+        if not self._looks:
+            raise NothingToJudgeError
+        return self._looks
