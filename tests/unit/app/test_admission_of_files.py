@@ -1,5 +1,7 @@
 """What-if on files admits pods that do not exist yet as the API server would."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from slackwater.app.offline.placement import pending_pods, placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings, loads
+from slackwater.cli.main import main
 from slackwater.model.objects import Pod
 from tests.support.manifests import Obj, node_labels, node_manifest
 
@@ -316,3 +319,17 @@ def test_answers_say_what_is_not_admitted() -> None:
     assert explain_offline(cluster, Settings(), "node", "", "n0").remarks[1:] == (made_text, refused_text)
     (left,) = cluster.headroom.quotas
     assert left.left == (("pods", 0),)
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_placement_without_a_pending_pod_still_says_it(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    running = item("Pod", "there", meta=_RUNNING, spec=spec_of(nodeName="n0"), status=_PHASE)
+    file = tmp_path / "cluster.json"
+    objects = [node_manifest("n0"), quota({"pods": "1"}), running, deployment(1, spec_of())]
+    file.write_text(json.dumps({"kind": "List", "items": objects}))
+    assert main(["simulate", "placement", "--cluster", str(file), "-o", output]) == 0
+    printed = capsys.readouterr()
+    said = printed.err if output == "json" else printed.out
+    assert said.startswith(
+        "Deployment shop/d: 1 of its pods that is not in the file would not be admitted: ResourceQuota shop/rq: "
+    )

@@ -69,10 +69,18 @@ _GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
         # Without the ReplicaSets, and without ownerReferences, the selector finds them.
         ([controller("Deployment", replicas=3), pod("a"), pod("b", owner="d-0")], ["d-missing-1"]),
         ([controller("Deployment", replicas=2), pod("a", ownerReferences=[])], ["d-missing-1"]),
+        (
+            [controller("Deployment", replicas=2), controller("Deployment", "d-x"), pod("a", owner="d-x-0")],
+            ["d-missing-1", "d-missing-2"],
+        ),
         ([controller("Deployment", replicas=2), pod("a", labels={"app": "other"})], ["d-missing-1", "d-missing-2"]),
         # What has ended or is being deleted is made again; a name is used once.
         ([controller("Deployment"), pod("a", phase="Failed"), pod("b", **_GONE)], ["d-missing-1"]),
         ([controller("Deployment", replicas=2), pod("d-missing-1")], ["d-missing-2"]),
+        ([controller("Deployment"), controller("Job")], ["d-missing-1", "d-missing-2"]),
+        # Of two manifests of one name the last counts.
+        ([controller("Deployment", replicas=3), controller("Deployment", replicas=1)], ["d-missing-1"]),
+        ([controller("DaemonSet"), controller("DaemonSet")], ["d-missing-n0", "d-missing-n1"]),
         (
             [controller("Deployment", replicas=2), controller("ReplicaSet", "d-1", meta={"labels": {"app": "d"}}, replicas=2)],
             ["d-missing-1", "d-missing-2"],
@@ -169,6 +177,11 @@ def test_a_daemons_pod_without_room_is_pending_for_its_node() -> None:
         "n0": ["Insufficient cpu"],
         "n1": ["Insufficient cpu"],
     }
+
+
+def test_a_statefulsets_pod_that_has_ended_gives_way_to_the_next_of_its_name() -> None:
+    cluster = of(controller("StatefulSet"), pod("d-0", "StatefulSet", "d", phase="Failed"))
+    assert [(each.key.name, each.ended) for each in cluster.pods] == [("d-0", False)]
 
 
 _CLASS = {

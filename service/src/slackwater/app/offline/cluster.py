@@ -224,7 +224,9 @@ def _with_missing(
     )
     classes_known = cluster.storage.classes is not None
     missing = missing_pods(by_kind, cluster.pods, scales, kubernetes, admission, classes_known=classes_known)
-    pods = (*cluster.pods, *_each(missing.pods, decoder.decode, kubernetes))
+    # A StatefulSet deletes a pod that has ended before it makes the next of that name.
+    kept = (pod for pod in cluster.pods if pod.key not in missing.remarks)
+    pods = (*kept, *_each(missing.pods, decoder.decode, kubernetes))
     daemons, remarks = missing_daemons(cluster.daemons, cluster.nodes, pods, kubernetes, admission)
     if missing.claims and (claims is not None or not any(pod.kind.mounts_claims for pod in cluster.pods)):
         made = {(item.namespace, item.name): item.decoded(decode_claim) for item in missing.claims}

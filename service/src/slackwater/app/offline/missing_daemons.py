@@ -15,6 +15,7 @@ from slackwater.app.offline.missing_pods import remarks_on
 from slackwater.controllers.scaleup.template import accepting
 from slackwater.controllers.slack.headroom_limits import requests_of
 from slackwater.fit.plugins.node_affinity import names_asked
+from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Node, Pod
@@ -37,7 +38,7 @@ def missing_daemons(
         return [], {}
     facts, room = NodeFacts(kubernetes), _Room(nodes, pods)
     facts.add(nodes)
-    there = {
+    there: set[tuple[str, Owner | None, str]] = {
         (pod.key.namespace, pod.eviction_facts.owner, name)
         for pod in pods
         if not pod.ended and pod.eviction_facts.owner is not None and pod.eviction_facts.owner.kind == "DaemonSet"
@@ -51,6 +52,7 @@ def missing_daemons(
         made = [_on(daemon, name, room) for name in names]
         remarks |= remarks_on(f"DaemonSet {daemon.key}", [pod.key for pod in made])
         found += made
+        there |= {(*owner, name) for name in names}
     return found, remarks
 
 

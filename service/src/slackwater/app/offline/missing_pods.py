@@ -135,8 +135,8 @@ def missing_pods(
     scales = replace(scales, deployments={**scales.deployments, **_adopted(by_kind, scales)})
     present, found, claims = _Present(pods, scales), Missing(), _Claims.of(by_kind, classes_known)
     for group, kind in WORKLOAD_KINDS:
-        for item in by_kind[kind]:
-            key = (item.namespace, Owner(group, kind, item.name))
+        # Of several manifests of one name the last counts.
+        for key, item in {(item.namespace, Owner(group, kind, item.name)): item for item in by_kind[kind]}.items():
             if scales.deployments.get(key) in scales.replicas:
                 continue
             wanted = item.decoded(decode_job).replicas if kind == JOB else scales.replicas[key]
@@ -272,11 +272,16 @@ class _Present:
             selector = (Requirement("job-name", "In", (item.name,)),)
         loose, found = self._loose.get(item.namespace, Counter()), self.owned(key)
         for labels, owner in list(loose):
-            if (owner is None or item.kind == "Deployment") and selects(selector, dict(labels)):
+            if (owner is None or self._may_have_made(key, owner)) and selects(selector, dict(labels)):
                 found += loose.pop((labels, owner))
                 if owner is not None:
                     self._absent[key] = owner
         return found
+
+    def _may_have_made(self, key: ControllerKey, replica_set: Owner) -> bool:
+        """Can the ReplicaSet be the Deployment's? It is named after its Deployment, with a hash; selectors may overlap."""
+        named = Owner(*DEPLOYMENT, replica_set.name.rpartition("-")[0])
+        return key[1] == named or (key[1].kind == DEPLOYMENT[1] and (key[0], named) not in self._replicas)
 
     def is_known(self, key: ControllerKey, there: int) -> bool:
         return there > 0 or key in self._replica_sets
@@ -297,8 +302,10 @@ class _Present:
         if item.kind == "StatefulSet":
             ordinals = (f"{item.name}-{number}" for number in range(first, first + missing.stop))
             return [name for name in ordinals if PodKey(item.namespace, name) not in self._names]
-        made_up = (f"{item.name}-missing-{number}" for number in count(1))
-        return list(islice((name for name in made_up if PodKey(item.namespace, name) not in self._names), len(missing)))
+        free = (name for at in count(1) if PodKey(item.namespace, name := f"{item.name}-missing-{at}") not in self._names)
+        names = list(islice(free, len(missing)))
+        self._names.update(PodKey(item.namespace, name) for name in names)
+        return names
 
 
 class _Annotated(Wire):

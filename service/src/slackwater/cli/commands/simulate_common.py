@@ -198,11 +198,14 @@ def report(args: argparse.Namespace, question: "Question", table: Callable[[Answ
         with shown() as progress:
             cluster, settings = read_simulated(args, progress)
             _check_complete(args, cluster, settings, question)
-            if question == "placement" and "Pod" in cluster.unknown and not cluster.pods:
-                print(f"not judged: pods are unknown: no Pod {cluster.where}", file=sys.stderr if as_json(args) else sys.stdout)
-                return 0
-            gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
             pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
+            if question == "placement" and not pending:  # there is no line that could say this
+                unknown = [f"pods are unknown: no Pod {cluster.where}"] if "Pod" in cluster.unknown and not cluster.pods else []
+                said = (*cluster.remarks, *(f"not judged: {each}" for each in (*cluster.unread, *unknown)))
+                print("".join(f"{each}\n" for each in said), end="", file=sys.stderr if as_json(args) else sys.stdout)
+                if unknown:
+                    return 0
+            gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
             progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
             sequential = getattr(args, "sequential", False)
             found = answers(question, cluster, settings, accounting=args.accounting, sequential=sequential)
