@@ -93,6 +93,11 @@ def test_limit_ranges_set_what_containers_lack(limits: Obj, spec: Obj, cpu: int)
     [
         ({"max": {"cpu": "1"}}, spec_of({"cpu": "3"}), "maximum cpu usage per Container is 1, but request is 3"),
         ({"max": {"cpu": "1"}}, spec_of(limits={"cpu": "2"}), "maximum cpu usage per Container is 1, but limit is 2"),
+        (
+            {"max": {"memory": "1G"}},
+            spec_of({"memory": "2G"}, initContainers=[{"name": "i", "resources": {"requests": {"memory": "2G"}}}]),
+            "maximum memory usage per Container is 1G, but request is 2G",
+        ),
         ({"min": {"cpu": "1"}}, spec_of({"cpu": "300m"}), "minimum cpu usage per Container is 1, but request is 300m"),
         (
             {"maxLimitRequestRatio": {"memory": "1.5"}},
@@ -180,6 +185,20 @@ _PHASE = {"phase": "Running"}
             spec_of(),
             0,
             "must specify limits.cpu for: app; requests.cpu for: app",
+        ),
+        # A pod's own resources stand for those of its containers.
+        (
+            quota({"limits.cpu": "2"}),
+            spec_of(resources={"limits": {"cpu": "2"}}),
+            1,
+            "requested: limits.cpu=2, used: limits.cpu=2, limited: limits.cpu=2",
+        ),
+        (quota({"limits.cpu": "2"}), spec_of(resources={"limits": {}}), 0, "must specify limits.cpu for: app"),
+        (
+            quota({"pods": "1"}, scopes=["BestEffort"]),
+            spec_of({"cpu": "1"}, resources={}),
+            1,
+            "requested: pods=1, used: pods=1, limited: pods=1",
         ),
         (quota({"pods": "1"}, scopes=["BestEffort"]), spec_of(), 1, "requested: pods=1, used: pods=1, limited: pods=1"),
         (quota({"pods": "1"}, scopes=["NotBestEffort"]), spec_of(), 3, ""),

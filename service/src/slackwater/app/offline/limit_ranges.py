@@ -20,6 +20,8 @@ Totals = dict[str, int]
 _REQUESTS, _LIMITS = "requests", "limits"
 _NANO: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
+_MEBI: Final = 2**20
+_DECIMAL: Final = {10**9: "G", 10**6: "M"}
 _Amounts = dict[str, Quantity]
 
 
@@ -28,6 +30,9 @@ def text_of(name: str, nanos: int) -> str:
     if "cpu" in name:
         return quantity_text_cpu(MilliCpu(-(-nanos // _NANOS_PER_MILLI)))
     whole = -(-nanos // _NANO)
+    for step, suffix in _DECIMAL.items() if whole % _MEBI else ():
+        if whole % step == 0:
+            return f"{whole // step}{suffix}"
     return quantity_text_memory(Bytes(whole)) if "memory" in name or "storage" in name else str(whole)
 
 
@@ -136,7 +141,7 @@ class LimitRange(Wire):
             asked = [(amounts_of(each, _REQUESTS), amounts_of(each, _LIMITS)) for each in parts]
             asked += [(totals(spec, _REQUESTS), totals(spec, _LIMITS))] if item.type == "Pod" else []
             found += (why for each in asked for why in item.refusals(*each))
-        return ", ".join(found)
+        return ", ".join(dict.fromkeys(found))
 
     def refusal_of_claim(self, spec: Object) -> str:
         """Why no claim with this spec is admitted; "" if it is."""

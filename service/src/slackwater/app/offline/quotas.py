@@ -24,7 +24,7 @@ def usage_of(spec: Object) -> Totals:
     requests, limits = totals(spec, "requests"), totals(spec, "limits")
     for name, nanos in nanos_of(spec.get("overhead")).items():
         requests[name] = requests.get(name, 0) + nanos
-        if name in limits:
+        if limits.get(name):
             limits[name] += nanos
     found = {"pods": _NANO, "count/pods": _NANO} | {f"requests.{name}": nanos for name, nanos in requests.items()}
     found |= {name: nanos for name, nanos in requests.items() if name in _WITH_LIMITS or name.startswith("hugepages-")}
@@ -45,17 +45,13 @@ class _Scope(Wire):
     values: tuple[str, ...] = ()
 
     def selects(self, spec: Object) -> bool:
-        asked = [
-            name
-            for which in ("requests", "limits")
-            for name, nanos in totals(spec, which).items()
-            if nanos and name in _COMPUTE
-        ]
+        of = totals if spec.get("resources") is None else amounts_of  # a pod's own resources alone decide on its class
+        asked = any(of(spec, which).get(name) for which in ("requests", "limits") for name in _COMPUTE)
         match self.scope_name:
             case "Terminating" | "NotTerminating":
                 return (spec.get("activeDeadlineSeconds") is not None) == (self.scope_name == "Terminating")
             case "BestEffort" | "NotBestEffort":
-                return bool(asked) == (self.scope_name == "NotBestEffort")
+                return asked == (self.scope_name == "NotBestEffort")
             case "PriorityClass":
                 return self._has_class(spec.get("priorityClassName") or "")
             case _:
@@ -131,7 +127,8 @@ class Quota:
         """Why it refuses what counts for this, in the words of the API server; "" if it does not."""
         if not self.counts(pod):
             return ""
-        missing = {key: _without(key, pod) for key in sorted(self.hard) if pod is not None and not pod.get("resources")}
+        whole = pod is None or amounts_of(pod, "requests") or amounts_of(pod, "limits")
+        missing = {} if pod is None or whole else {key: _without(key, pod) for key in sorted(self.hard)}
         if wanting := "; ".join(f"{key} for: {','.join(names)}" for key, names in missing.items() if names):
             return f"failed quota: {self.item.name}: must specify {wanting}"
         over = [
