@@ -54,7 +54,7 @@ def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest
     if len(found) == 1 and str(_head(found[0]).version).startswith(FAMILY):
         return _of_dump(found[0], accounting=accounting, request=request)
     cluster = read_cluster(*found, request=request)
-    notes = [f"{len(silent)} files without an object that says its kind, such as {silent[0]}"] if silent else []
+    notes = [f"files without an object that says its kind: {len(silent)}, such as {silent[0]}"] if silent else []
     return replace(cluster, unread=(*cluster.unread, *notes))
 
 
