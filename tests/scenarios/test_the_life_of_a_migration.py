@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.model.effects import CreateMigration, DeleteMigration
-from slackwater.model.events import MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone, PodRead
+from slackwater.model.events import BindEnded, MigrationGone, MigrationNotStarted, MigrationSeen, NodeGone, PodRead
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitRefusal
@@ -322,6 +322,10 @@ def test_where_we_bind_the_target_node_is_held_from_filter_to_the_bind_of_the_ta
     cluster.passes(1)
     assert cluster.state_machine.bind(new.uid, new.key, empty, Instant(cluster.now)).reason is Reason.OK
     assert cluster.cpu("empty")["held"] == 0
+    cluster.state_machine.apply(BindEnded(new.uid, empty, "refused", ""), Instant(cluster.now))
+    assert cluster.cpu("empty")["held"] == 2000, "at once, so that no other pod takes it"
+    assert not cluster.state_machine.filter(new, rows, Instant(cluster.now)).any()
+    assert cluster.state_machine.bind(new.uid, new.key, empty, Instant(cluster.now)).reason is Reason.OK
     cluster.passes(1)
     assert cluster.cpu("empty")["held"] == 0
 

@@ -215,8 +215,12 @@ class StateMachine(Controllers):
         reservation = self.state.reservations.get(event.uid)
         effects = self._binding.ended(event, self.policy, now)
         if reservation is not None and self.state.reservations.get(event.uid) is None:
-            if self.preemptions.not_bound(event.uid):
-                self.state.bind_backoff.forget(event.uid)  # else filter would leave out the node whose victims left for the pod
+            pod = self.state.pods.known(event.uid)
+            move = None if pod is None else self.migrating.target_node_of(pod, now)
+            if move is not None:
+                self.migrating.restore_target_hold(move)
+            if self.preemptions.not_bound(event.uid) or move is not None:
+                self.state.bind_backoff.forget(event.uid)  # else filter would leave out the node that has room for the pod
             effects += self.state.unschedulable_pods.activate_recent(now)
         if reservation is not None and event.outcome == "gone":
             # An attempt whose answer was lost may have bound the pod before. A delayed watch may still show that.
