@@ -119,3 +119,9 @@ def test_a_node_and_a_group_are_explained_with_their_cost(files: Files) -> None:
     out = files.run("explain", "group", "listed", "-o", "table")[0]
     assert "a new node costs 0.192 USD an hour (table)" in out
     assert "what is planned costs 0.576 USD an hour (table)" in out
+
+
+def test_the_service_does_not_start_with_a_bad_table(files: Files) -> None:
+    files.write(TABLE.replace("0.192", "cheap"), {"table": str(files.folder / "prices.csv")})
+    assert main(["serve", "--config", str(files.folder / "config.json")]) == 2
+    assert 'prices.csv: line 2, price per hour: got "cheap", want a decimal number' in files.capsys.readouterr().err

@@ -10,6 +10,7 @@ import yaml
 
 from slackwater.app.offline import read_cluster
 from slackwater.app.policies import policy_of
+from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.question import GroupRegistryView, WhatIfService
 from slackwater.cli.main import main
@@ -130,6 +131,21 @@ async def test_the_answer_is_that_of_the_command_on_the_same_objects(
     ]
     assert await Running(*objects, settings=settings).ask() == want
     assert want["groups"][0]["newNodes"] == 2
+
+
+async def test_a_supposed_price_counts_and_the_table_is_the_one_that_the_service_has_read(tmp_path: Path) -> None:
+    table = tmp_path / "prices.csv"
+    table.write_text("instance type,price per hour\nlarge,0.5\n")
+    typed = a_group("typed")
+    typed["template"]["metadata"] = {"labels": {"node.kubernetes.io/instance-type": "large"}}
+    settings = settings_of(typed, a_group("other", price="1"), prices={"table": str(table)})
+    running = Running(a_node("n"), a_pod("p", nodeSelector={"node.kubernetes.io/instance-type": "large"}), settings=settings)
+    running.group_registry = replace(GroupRegistryView(group_status={}), prices=price_book_of(settings))
+    table.unlink()
+    supposed = {"autoscaler": {"nodeGroups": [{"name": "other", "price": "2"}]}}
+    found = await running.ask(configuration=supposed)
+    assert found["cost"] == {"perHour": "0.50", "currency": "USD", "basis": "table"}
+    assert {group["name"]: group["price"]["perHour"] for group in found["groups"]} == {"typed": "0.50", "other": "2.00"}
 
 
 @pytest.mark.parametrize("question", ["placement", "scale-down"])

@@ -22,7 +22,6 @@ from slackwater_protocol.money import micros_of
 MOST_ROWS: Final = 50_000
 LARGEST_FILE: Final = 8 * 2**20
 _MOST_PROBLEMS: Final = 20
-_LONGEST_CELL: Final = 253
 _COLUMNS: Final = {
     name.replace(" ", ""): name for name in ("instance type", "zone", "capacity type", "price per hour", "currency")
 }
@@ -141,9 +140,6 @@ def _known_columns(place: str, names: Iterable[str]) -> list[str]:
 
 def _add(rows: dict[RowKey, tuple[int, str]], place: str, cells: dict[str, str], currency: str) -> None:
     """Adds a row, whose place is kept with it."""
-    for column, text in cells.items():
-        if len(text) > _LONGEST_CELL:
-            raise _Refused(f"{place}, {column}", show(text), f"at most {_LONGEST_CELL} characters")
     if (kind := cells["instance type"]) in ("", "*"):
         raise _Refused(f"{place}, instance type", show(kind), "the name of an instance type")
     try:

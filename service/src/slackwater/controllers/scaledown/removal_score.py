@@ -2,8 +2,8 @@
 
     score = saved / (1 + disruption_cost / 10)
 
-`saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory. No
-provider reports prices. `disruption_cost` is a sum over the pods that would move: 1 for the move; 1 if the pod restarts (a
+`saved` is the node's size relative to the cluster's mean node: the mean of its shares of the mean node's CPU and memory; prices
+do not count. `disruption_cost` is a sum over the pods that would move: 1 for the move; 1 if the pod restarts (a
 virtual machine that migrates does not); up to 1 for its age (1 for a day or more: a pod that ran for long has warm caches);
 1/(1+left), where `left` is the number of disruptions that its tightest budget allows; and up to 1 more or less for its
 pod-deletion-cost. The scale of ten is a choice: a disruption cost of ten halves the score.
