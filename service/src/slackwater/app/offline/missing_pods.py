@@ -27,7 +27,7 @@ from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Labels, Pod
-from slackwater.model.selectors import Requirement, Selector, selects
+from slackwater.model.selectors import Requirement, Selector, SelectorIndex, selects
 
 CLAIM: Final = "PersistentVolumeClaim"
 CLASS: Final = "StorageClass"
@@ -159,15 +159,16 @@ def missing_pods(
 
 def _adopted(by_kind: Mapping[str, Sequence[FoundObject]], scales: Scales) -> dict[ControllerKey, ControllerKey]:
     """The Deployments of ReplicaSets that name no owner: Deployments adopt those that their selectors select."""
+    selecting: dict[str, SelectorIndex[Owner]] = {}
+    for item in by_kind["Deployment"]:
+        selector = item.decoded(partial(decode_selector, item.kind)) or None
+        selecting.setdefault(item.namespace, SelectorIndex()).put(Owner(*DEPLOYMENT, item.name), selector)
     found: dict[ControllerKey, ControllerKey] = {}
     for item in by_kind["ReplicaSet"]:
         key = (item.namespace, Owner("apps", "ReplicaSet", item.name))
-        if not scales.replicas[key] or controller_of(meta := read_meta(item.raw)) is not None:
-            continue
-        for above in by_kind["Deployment"]:
-            selector = above.decoded(partial(decode_selector, above.kind)) if above.namespace == item.namespace else None
-            if selector and selects(selector, meta.labels or {}):
-                found[key] = (above.namespace, Owner(*DEPLOYMENT, above.name))
+        if item.namespace in selecting and scales.replicas[key] and controller_of(meta := read_meta(item.raw)) is None:
+            for above in sorted(selecting[item.namespace].selecting(meta.labels or {}), key=lambda each: each.name):
+                found[key] = (item.namespace, above)
     return found
 
 
@@ -245,6 +246,8 @@ class _Present:
         self._owned = Counter[ControllerKey]()
         #: By namespace: how many pods without a controller in the file have these labels and this ReplicaSet.
         self._loose: dict[str, Counter[tuple[Labels, Owner | None]]] = {}
+        #: The same labels and ReplicaSets by namespace and each label.
+        self._labelled: dict[tuple[str, str, str], dict[tuple[Labels, Owner | None], None]] = {}
         self._names = {pod.key for pod in pods if not pod.ended}
         self._replicas = scales.replicas
         self._replica_sets: dict[ControllerKey, list[ControllerKey]] = {}
@@ -260,6 +263,8 @@ class _Present:
                 self._owned[namespace, owner] += 1
             if owner is None or (owner.kind == "ReplicaSet" and (namespace, owner) not in scales.replicas):
                 self._loose.setdefault(namespace, Counter())[pod.labels, owner] += 1
+                for pair in pod.labels:
+                    self._labelled.setdefault((namespace, *pair), {})[pod.labels, owner] = None
 
     def owned(self, key: ControllerKey) -> int:
         return self._owned[key] + sum(self._owned[each] for each in self._replica_sets.get(key, ()))
@@ -271,7 +276,11 @@ class _Present:
         if item.kind == JOB and selector is None:
             selector = (Requirement("job-name", "In", (item.name,)),)
         loose, found = self._loose.get(item.namespace, Counter()), self.owned(key)
-        for labels, owner in list(loose):
+        narrow = next((each for each in selector or () if each.operator == "In"), None)
+        labelled = [(item.namespace, narrow.key, value) for value in narrow.values] if narrow is not None else []
+        for labels, owner in [each for pair in labelled for each in self._labelled.get(pair, ())] if labelled else list(loose):
+            if (labels, owner) not in loose:
+                continue
             if (owner is None or self._may_have_made(key, owner)) and selects(selector, dict(labels)):
                 found += loose.pop((labels, owner))
                 if owner is not None:
