@@ -98,6 +98,20 @@ async def test_room_that_filter_keeps_for_another_pod_is_no_room() -> None:
     assert looking.about(pod) is None
 
 
+async def test_a_pod_that_filter_lets_pass_and_that_something_else_refuses_is_disputed() -> None:
+    looking, pod = Looking(), a_pod("a", cpu="3")
+    await looking.begins(a_machine("n1"), pod)
+    rows: Rows = looking.state_machine.state.nodes.live_rows()
+    assert not looking.state_machine.filter(pod, rows, looking.at()).any()
+    looking.sees(refused := again(pod, unschedulable_message="0/1 nodes are available: 1 no licence."))
+    await looking.goes_on(4.0)
+    assert not looking.state_machine.filter(refused, rows, looking.at()).any()
+    await looking.goes_on(4.0)
+    assert looking.about(pod) is None, "a bind may follow filter's answer"
+    await looking.goes_on(6.0)
+    assert looking.about(pod) is not None
+
+
 async def test_a_node_that_changed_after_the_refusal_counts_once_kube_scheduler_has_tried_the_pod_again() -> None:
     looking, before = Looking(), a_pod("before", cpu="4", on="n1")
     await looking.begins(a_machine("n1"), before)

@@ -18,6 +18,7 @@ from slackwater.controllers.disagreement.loop import Judge
 from slackwater.controllers.disagreement.state import MOST_NODES, Judged, Looks
 from slackwater.fit.assumed_claims import take_off
 from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.plugins.node_accounting import LEDGER
 from slackwater.model.columns import Int64, NodeColumns, Rows
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.reasons import Reason
@@ -98,14 +99,18 @@ class DisagreementQuestion:
         closed = [row for name in nominated if name is not None and (row := facts.live_row(name)) is not None]
         ours = [self.row_of.get(node.name) for node in facts.nodes]
         versions = np.array([np.iinfo(np.int64).max if row is None else self.versions[row] for row in ours], np.int64)
-        for uid, version in self.looks.refused:
+        for uid, version, held_on in self.looks.refused:
             pod = replica.pending.get(uid)
             if pod is None:
                 continue
             kind = snapshot.kind_id(pod.kind, pod.labels)
             if not self._is_judged(replica, kind):
                 continue
-            rows: Rows = feasible(snapshot, kind).rows
+            fits = feasible(snapshot, kind).feasible
+            held = None if held_on is None else facts.live_row(held_on)
+            if held is not None:  # our accounting has room there, which is held
+                fits[held] = feasible(snapshot, kind, without=(LEDGER,)).feasible[held]
+            rows: Rows = np.flatnonzero(fits)
             rows = rows[~np.isin(rows, closed)]
             names = tuple(facts.nodes[row].name for row in rows[:MOST_NODES].tolist())
             yield uid, (names, bool((versions[rows] <= version).any()))

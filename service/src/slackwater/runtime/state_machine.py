@@ -297,6 +297,7 @@ class StateMachine(Controllers):
         before = self.state.holds.rows_of(pod.uid)
         codes = self._placement.filter(pod, rows, self.policy, now)
         self.conditions.judged(pod.uid, refused=bool(codes.all()))
+        self.disagreements.passed(pod.uid, now)
         self._activate_if_freed(pod.uid, before)
         return codes
 
@@ -321,6 +322,7 @@ class StateMachine(Controllers):
             return False
         self.generation = Generation(self.generation + 1)
         self.conditions.judged(pod.uid, refused=False)
+        self.disagreements.passed(pod.uid, now)
         self._activate_if_freed(pod.uid, before)
         return True
 
@@ -368,9 +370,9 @@ class StateMachine(Controllers):
         return self._placement.seen(pod, self.policy, now)
 
     def is_promised(self, pod: Pod, now: Instant) -> bool:
-        """Does the pending pod wait for our own sake? Room is kept for it, its bind or its victims are waited for, or we refuse
-        it whatever the node."""
+        """Does the pending pod wait for our own sake? We bind or nominate it, wait for its victims, know its target node, or
+        refuse it whatever the node."""
         uid, state = pod.uid, self.state
         waited_for = self.preemptions.gated(uid) or self.sample_misses.waits(uid) or state.bind_backoff.has(uid)
-        kept = uid in state.reservations or state.holds.has(uid) or self.migrating.target_node_of(pod, now) is not None
+        kept = uid in state.reservations or self.migrating.target_node_of(pod, now) is not None
         return waited_for or kept or self._placement.about_the_pod(pod, self.policy) is not Reason.OK

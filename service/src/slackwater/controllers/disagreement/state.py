@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.cluster.cluster_state import ClusterState
+from slackwater.cluster.holds import HoldKey
 from slackwater.model.effects import Announce
 from slackwater.model.ids import Instant, NodeName, PodUid, Row
 from slackwater.model.objects import Node, Pod
@@ -34,6 +35,8 @@ _LOOKS: Final = 3
 LOOK_SECONDS: Final = 2
 #: How far our watch and kube-scheduler's may be apart, with the write of a condition.
 LAG_SECONDS: Final = 2
+#: By then kube-scheduler has bound a pod after filter's answer, unless it waits for volumes, or something else refused the pod.
+BIND_SECONDS: Final = 5
 #: By then kube-scheduler has tried a pod again for which something changed: its back-off lasts ten seconds at most.
 TRIED_SECONDS: Final = 15
 #: So many waiting pods kube-scheduler tries in a second even when it is slow: all times are longer by that.
@@ -62,10 +65,11 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What the planning process is to judge: waiting pods, each with the version up to which a node counts as unchanged; and
-    binds, as pod, node, and whether our accounting counts more on the node than kube-scheduler's."""
+    """What the planning process is to judge. `refused`: waiting pods, each with the version up to which a node counts as
+    unchanged, and the node on which filter holds room for it (None: it holds none). `binds`: pod, node, and whether our
+    accounting counts more on the node than kube-scheduler's."""
 
-    refused: tuple[tuple[PodUid, int], ...] = ()
+    refused: tuple[tuple[PodUid, int, NodeName | None], ...] = ()
     binds: tuple[tuple[PodUid, NodeName, bool], ...] = ()
 
     def __bool__(self) -> bool:
@@ -84,7 +88,8 @@ class Judged:
 @dataclass(slots=True, kw_only=True)
 class _Refused:
     """A pod with a refusal. `since`: the first of the present run of `fits` looks that found `nodes`. `unchanged`: how many of
-    the last looks in a row found a node that has not changed since `version`, that is since before the refusal."""
+    the last looks in a row found a node that has not changed since `version`, that is since before the refusal. `passed_at`:
+    when filter last answered for the pod, since the refusal; a bind may follow."""
 
     pod: Pod
     message: str
@@ -95,6 +100,7 @@ class _Refused:
     unchanged: int = 0
     misses: int = 0
     nodes: tuple[NodeName, ...] = ()
+    passed_at: Instant | None = None
     disputed: bool = False
     announced: bool = False
 
@@ -150,9 +156,15 @@ class Disagreements:
         elif known is not None and known.pod.kind == pod.kind and refusal_reasons(message) == refusal_reasons(known.message):
             # It was refused again, for the same reasons.
             known.pod, known.message, known.version, known.due = pod, message, self._version_before(now), now
+            known.passed_at = None
         else:
             due = Instant(now + self._pause(LOOK_SECONDS))
             self._refused[pod.uid] = _Refused(pod=pod, message=message, version=self._version_before(now), due=due)
+
+    def passed(self, uid: PodUid, now: Instant) -> None:
+        """Takes note that filter was asked about the pod."""
+        if (known := self._refused.get(uid)) is not None:
+            known.passed_at = now
 
     def bound(self, pod: Pod, now: Instant, *, waited: bool) -> None:
         """Takes a pod that the watch shows on its node for the first time. `waited`: it was seen without a node before."""
@@ -217,14 +229,17 @@ class Disagreements:
 
     def looks(self, now: Instant, is_promised: Callable[[Pod, Instant], bool]) -> Looks:
         """What to judge on the cluster as it is now. `is_promised`: the pod waits for our own sake; it is put off."""
-        refused: list[tuple[PodUid, int]] = []
+        refused: list[tuple[PodUid, int, NodeName | None]] = []
         for uid, found in self._refused.items():
             if found.due > now or len(refused) >= _MOST_PODS:
                 continue
-            if is_promised(found.pod, now):
-                found.due, found.fits, found.unchanged = Instant(now + self._pause(LOOK_SECONDS)), 0, 0
+            hold, passed_at = self._state.holds.get(HoldKey(uid)), found.passed_at
+            binding = passed_at is not None and (now - passed_at < BIND_SECONDS or found.pod.kind.mounts_claims)
+            if is_promised(found.pod, now) or (binding and hold is not None):
+                found.due = Instant(now + self._pause(LOOK_SECONDS))
             else:
-                refused.append((uid, found.version))
+                node = None if hold is None else self._state.nodes.by_row[hold.row]
+                refused.append((uid, found.version, None if node is None else node.name))
         return Looks(tuple(refused), self._binds_to_compare(now))
 
     def _binds_to_compare(self, now: Instant) -> tuple[tuple[PodUid, NodeName, bool], ...]:
@@ -243,7 +258,7 @@ class Disagreements:
 
     def judged(self, looks: Looks, answer: Judged, now: Instant) -> list[Announce]:
         """Takes the answer to `looks`. Returns the Events on pods about which a disagreement is new."""
-        for uid, version in looks.refused:
+        for uid, version, _ in looks.refused:
             found = self._refused.get(uid)
             if found is not None and found.version == version:  # else the pod was refused again meanwhile
                 self._look(found, *answer.refused.get(uid, ((), False)), now)
