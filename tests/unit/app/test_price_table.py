@@ -8,7 +8,9 @@ import pytest
 from slackwater.app import price_table
 from slackwater.app.price_table import read_price_table
 from slackwater.configuration.problems import SettingsError, UnreadableSettings
-from slackwater.model.prices import ANY
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.prices import ANY, UNKNOWN_ZONE, PriceBook
+from tests.support.builders import a_node
 
 HEADER = "instance type,zone,capacity type,price per hour,currency\n"
 
@@ -27,6 +29,7 @@ def problems(path: Path, text: str | bytes) -> list[str]:
 
 WANT = {
     ("m5.large", "us-east-1a", "spot"): 35_200,
+    ("m5.large", UNKNOWN_ZONE, "spot"): 35_200,
     ("m5.large", ANY, "on-demand"): 96_000,
     ("c5.large", ANY, ANY): 85_000,
 }
@@ -51,6 +54,18 @@ def test_a_table_is_read_from_json(path: Path) -> None:
 def test_a_number_in_json_loses_no_digit(path: Path) -> None:
     path.write_text('[{"instance type": "a", "price per hour": 123456.1234565000000000000001}]')
     assert dict(read_price_table(str(path), "USD")) == {("a", ANY, ANY): 123_456_123_457}
+
+
+def test_a_node_of_unknown_zone_costs_what_the_dearest_zone_does(path: Path) -> None:
+    path.write_text(HEADER + "m5.large,a,spot,0.1,\nm5.large,b,spot,0.3,\nm5.large,c,spot,0.2,\nm5.large,*,on-demand,0.9,\n")
+    book = PriceBook(table=read_price_table(str(path), "USD"))
+    labels = {"node.kubernetes.io/instance-type": "m5.large", "karpenter.sh/capacity-type": "spot"}
+    prices = [
+        book.of(GroupName("g"), a_node("n", labels={**labels, **zone}))
+        for zone in ({}, {"topology.kubernetes.io/zone": "a"}, {"topology.kubernetes.io/zone": "elsewhere"})
+    ]
+    assert [(price.micros, price.basis) for price in prices[:2]] == [(300_000, "table"), (100_000, "table")]
+    assert prices[2].basis == "formula"
 
 
 def test_columns_may_be_left_out(path: Path) -> None:

@@ -87,6 +87,9 @@ def test_the_row_that_says_most_about_the_node_counts(without: int, want: int) -
         ({"cloud.google.com/gke-spot": "false"}, "on-demand"),
         ({"kubernetes.azure.com/scalesetpriority": "spot"}, "spot"),
         ({"kubernetes.azure.com/scalesetpriority": "regular"}, "on-demand"),
+        ({"cloud.google.com/gke-provisioning": "spot"}, "spot"),
+        ({"cloud.google.com/gke-provisioning": "standard"}, "on-demand"),
+        ({"node.kubernetes.io/lifecycle": "spot"}, "spot"),
     ],
 )
 def test_every_cloud_says_in_its_label_how_a_node_is_paid_for(labels: dict[str, str], want: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from slackwater.configuration.problems import Problem, SettingsError, UnreadableSettings, show
-from slackwater.model.prices import ANY, PriceTable, RowKey, capacity_type
+from slackwater.model.prices import ANY, UNKNOWN_ZONE, PriceTable, RowKey, capacity_type
 from slackwater_protocol.money import micros_of
 
 #: The types of all clouds' largest regions, by zone and capacity type, have about eleven thousand rows.
@@ -66,7 +66,18 @@ def read_price_table(path: str, currency: str) -> PriceTable:
         problems.append(refused.problem)
     if problems:
         raise SettingsError(problems, source=path)
-    return PriceTable({key: micros for key, (micros, _) in rows.items()})
+    return PriceTable(_with_unknown_zones({key: micros for key, (micros, _) in rows.items()}))
+
+
+def _with_unknown_zones(rows: dict[RowKey, int]) -> dict[RowKey, int]:
+    """The rows, and one for nodes of unknown zone for each type and capacity type that has rows of zones alone: the dearest of
+    these, so that no plan costs more than it says."""
+    dearest: dict[RowKey, int] = {}
+    for (kind, _, capacity), micros in rows.items():
+        if (kind, ANY, capacity) not in rows:
+            key = kind, UNKNOWN_ZONE, capacity
+            dearest[key] = max(micros, dearest.get(key, 0))
+    return rows | dearest
 
 
 def _rows(text: str) -> Iterator[Row]:

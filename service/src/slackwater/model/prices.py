@@ -35,11 +35,15 @@ _CAPACITY_TYPES: Final = (
     "karpenter.sh/capacity-type",
     "eks.amazonaws.com/capacityType",
     "kubernetes.azure.com/scalesetpriority",
+    "cloud.google.com/gke-provisioning",
+    "node.kubernetes.io/lifecycle",
 )
 _SPOT_IF_TRUE: Final = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
-_SAME_AS: Final = {"preemptible": "spot", "regular": "on-demand", "ondemand": "on-demand"}
+_SAME_AS: Final = {"preemptible": "spot", **dict.fromkeys(("regular", "ondemand", "standard", "normal"), "on-demand")}
 #: In a row of the table: any zone, or any capacity type.
 ANY: Final = ""
+#: In a row of the table: the zone of a node that says none, such as the template of a group in several zones.
+UNKNOWN_ZONE: Final = "?"
 #: The instance type, zone and capacity type of a row of the table.
 RowKey = tuple[str, str, str]
 
@@ -214,7 +218,7 @@ class PriceBook:
 
     def _in_table(self, node: Node) -> int | None:
         """The price of the row that fits the node; of several, one of its capacity type comes before one of its zone."""
-        kind, zone, capacity = _first(node, _TYPES), _first(node, _ZONES), capacity_type_of(node)
+        kind, zone, capacity = _first(node, _TYPES), _first(node, _ZONES) or UNKNOWN_ZONE, capacity_type_of(node)
         rows = ((kind, zone, capacity), (kind, ANY, capacity), (kind, zone, ANY), (kind, ANY, ANY))
         return next((self.table[row] for row in rows if row in self.table), None)
 
