@@ -58,7 +58,7 @@ DROPPED: Final = (
 )
 
 DISTRIBUTIONS: Final = ("slackwater_protocol", "slackwater")
-EXTRA: Final = "externalgrpc"
+EXTRAS: Final = "externalgrpc,solver"
 #: Where Debian's Python looks for what was not installed by Debian's packages.
 SITE: Final = f"usr/local/lib/python{PYTHON}/dist-packages"
 SCRIPTS: Final = "usr/local/bin"

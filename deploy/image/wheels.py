@@ -55,7 +55,7 @@ def install_others(site: Path, *, wheels: Path, version: str, lock: Path, archit
     place += ["--python-platform", f"{recipe.ARCHITECTURES[architecture]}-manylinux_{recipe.GLIBC}"]
     sources: list[str | Path] = ["--find-links", wheels, "--constraint", lock, "--only-binary", ":all:"]
     command: list[str | Path] = [_uv(), "pip", "install", "--quiet", "--no-config", "--link-mode", "copy", *place, *sources]
-    subprocess.run([*command, f"slackwater[{recipe.EXTRA}]=={version}"], check=True)
+    subprocess.run([*command, f"slackwater[{recipe.EXTRAS}]=={version}"], check=True)
     for name in recipe.DISTRIBUTIONS:  # `install_ours` puts them into a layer of their own
         shutil.rmtree(site / name)
         shutil.rmtree(site / f"{name}-{version}.dist-info")

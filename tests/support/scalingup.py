@@ -13,6 +13,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.prices import Price
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
 from tests.support import installed
@@ -43,6 +44,7 @@ def a_group(
     skip_reason: SkipReason | None = None,
     running_pods: Sequence[Pod] = (),
     options: GroupOptions = NO_OPTIONS,
+    price: int | None = None,
 ) -> GrowableGroup:
     group = NodeGroup(
         name=GroupName(name),
@@ -55,7 +57,11 @@ def a_group(
     )
     node = template or a_template(f"template-of-{name}")
     return GrowableGroup(
-        group=group, template=Template(node=node, running_pods=tuple(running_pods)), upcoming=upcoming, skip_reason=skip_reason
+        group=group,
+        template=Template(node=node, running_pods=tuple(running_pods)),
+        upcoming=upcoming,
+        skip_reason=skip_reason,
+        price=None if price is None else Price(micros=price, currency="USD", basis="table"),
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Run, estimate
+from slackwater.controllers.scaleup.expanders import ExpanderName
 from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, add_nodes
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.option_queue import SparedEstimates
@@ -23,6 +24,7 @@ from slackwater.fit.feasible_nodes import feasible, words
 from slackwater.model.ids import NodeName, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
+from slackwater.model.prices import Price
 from slackwater.model.reasons import Reason
 from slackwater.model.resources import NOTHING, amounts_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -33,6 +35,7 @@ from tests.support.scalingup import a_group, a_template, demand_of
 from tests.support.smallclusters import SmallCluster, small_clusters
 
 LAW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EXPANDERS = st.sampled_from((("least-waste",), ("price",)))
 NO_LIMITS = replace(installed.SCALE_UP, max_nodes_per_scale_up=0, max_planning_time=0, plan_seconds=0)
 
 
@@ -56,12 +59,14 @@ def templates(draw: st.DrawFn, name: str = "t", cpus: Sequence[str] = ("2", "4",
 
 @st.composite
 def some_groups(draw: st.DrawFn, cpus: Sequence[str] = ("2", "4", "6")) -> list[GrowableGroup]:
-    return [
+    groups = [
         a_group(
             f"g{number}", draw(templates(f"t{number}", cpus)), size=draw(st.integers(0, 2)), largest=draw(st.integers(0, 6))
         )
         for number in range(draw(st.integers(1, 3)))
     ]
+    micros = st.integers(1, 10**6)
+    return [replace(group, price=Price(micros=draw(micros), currency="USD", basis="table")) for group in groups]
 
 
 def plan_of(cluster: SmallCluster, demand: Demand, groups: Sequence[GrowableGroup], policy: ScaleUpPolicy) -> ScaleUpPlan:
@@ -134,9 +139,11 @@ def test_one_group_needs_as_many_nodes_as_pod_by_pod(cluster: SmallCluster, temp
 
 
 @LAW
-@given(small_clusters(), some_groups(), st.integers(0, 4), st.booleans())
-def test_every_pod_is_in_exactly_one_list(cluster: SmallCluster, groups: list[GrowableGroup], most: int, balance: bool) -> None:
-    policy = replace(NO_LIMITS, max_nodes_per_scale_up=most, balance_similar_groups=balance)
+@given(small_clusters(), some_groups(), st.integers(0, 4), EXPANDERS)
+def test_every_pod_is_in_exactly_one_list(
+    cluster: SmallCluster, groups: list[GrowableGroup], most: int, expanders: tuple[ExpanderName, ...]
+) -> None:
+    policy = replace(NO_LIMITS, max_nodes_per_scale_up=most, expanders=expanders)
     plan = plan_of(cluster, demand_of(cluster.pending), groups, policy)
     found = [pod.uid for scale_up in plan.scale_ups for pod in scale_up.pods]
     found += [pod.uid for pod, _ in plan.schedulable]
@@ -207,9 +214,12 @@ def _estimated(
 
 
 @LAW
-@given(small_clusters(), some_groups(), st.integers(0, 4))
-def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], most: int) -> None:
-    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, max_nodes_per_scale_up=most))
+@given(small_clusters(), some_groups(), st.integers(0, 4), EXPANDERS)
+def test_no_limit_is_passed(
+    cluster: SmallCluster, groups: list[GrowableGroup], most: int, expanders: tuple[ExpanderName, ...]
+) -> None:
+    policy = replace(NO_LIMITS, max_nodes_per_scale_up=most, expanders=expanders)
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, policy)
     assert not most or plan.n_nodes <= most
     by_name = {group.name: group.group for group in groups}
     for scale_up in plan.scale_ups:
@@ -218,10 +228,13 @@ def test_no_limit_is_passed(cluster: SmallCluster, groups: list[GrowableGroup], 
 
 
 @LAW
-@given(small_clusters(), some_groups(), st.booleans())
-def test_a_plan_can_be_carried_out(cluster: SmallCluster, groups: list[GrowableGroup], balance: bool) -> None:
+@given(small_clusters(), some_groups(), st.booleans(), EXPANDERS)
+def test_a_plan_can_be_carried_out(
+    cluster: SmallCluster, groups: list[GrowableGroup], balance: bool, expanders: tuple[ExpanderName, ...]
+) -> None:
     """With the plan's nodes there, its pods can be placed where it says, one after another, in some order."""
-    plan = plan_of(cluster, demand_of(cluster.pending), groups, replace(NO_LIMITS, balance_similar_groups=balance))
+    policy = replace(NO_LIMITS, balance_similar_groups=balance, expanders=expanders)
+    plan = plan_of(cluster, demand_of(cluster.pending), groups, policy)
     snapshot = a_snapshot(cluster)
     wanted = [(pod, snapshot.facts.row_of[name]) for pod, name in plan.schedulable]
     by_name = {group.name: group for group in groups}

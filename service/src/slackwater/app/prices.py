@@ -12,9 +12,13 @@ _PPM = 1_000_000
 
 
 def has_prices(settings: Settings) -> bool:
-    """True if prices are configured, so that money is counted and shown."""
+    """True if prices are configured, or decide: then money is counted and shown."""
     autoscaler = settings.autoscaler
-    return autoscaler.prices is not None or any(group.price is not None for group in autoscaler.node_groups)
+    return (
+        autoscaler.prices is not None
+        or "price" in autoscaler.expanders
+        or any(group.price is not None for group in autoscaler.node_groups)
+    )
 
 
 def price_book_of(

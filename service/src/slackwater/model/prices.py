@@ -109,8 +109,12 @@ class PriceFormula:
 
     def of(self, node: Node) -> int:
         """The price in micros. More of a resource never costs less."""
-        gpus = sum(amount for name, amount in node.scalars if name in GPUS)
-        cpu, memory = node.allocatable.not_below_zero()
+        return self.of_amounts({"cpu": node.allocatable.cpu, "memory": node.allocatable.memory, **dict(node.scalars)})
+
+    def of_amounts(self, amounts: Mapping[str, int]) -> int:
+        """The price in micros of amounts by resource name: CPU in milliCPU, memory in bytes, GPUs by number."""
+        gpus = sum(amount for name, amount in amounts.items() if name in GPUS)
+        cpu, memory = (max(amounts.get(name, 0), 0) for name in ("cpu", "memory"))
         amount = (self.cpu * cpu + self.gpu * max(gpus, 0) * 1000) * _GIB + self.memory * memory * 1000
         return min(rounded(amount, 1000 * _GIB), LARGEST_PRICE)
 

@@ -67,6 +67,17 @@ class FailedPart(JsonAnswer, frozen=True, kw_only=True):
     error: str
 
 
+class PackingAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """How near the nodes that the expander `price` packed are to the least possible cost."""
+
+    cost: Annotated[str, Meta(description="Of the packed nodes, an hour: a decimal number.")]
+    bound: Annotated[str | None, Meta(description="No plan for the same pods costs less; null if nobody knows.")]
+    gap_percent: Annotated[float | None, Meta(description="By how much the cost exceeds the bound.")]
+    steps: Annotated[int, Meta(description="Linear programs that were solved.")]
+    cut: Annotated[bool, Meta(description="The limit on steps, or on time, ended the search for a cheaper plan.")]
+    solver: Annotated[bool, Meta(description="False without the extra `solver`: packed greedily.")]
+
+
 class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
     """What `slackwater simulate scale-up -o json` prints."""
 
@@ -79,6 +90,7 @@ class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
     remarks: Remarks = ()
     cost: Annotated[HourlyPrice | None, Meta(description="Of all new nodes. Left out without prices, or new nodes.")] = None
+    packing: Annotated[PackingAnswer | None, Meta(description="Left out unless the expander `price` packed nodes.")] = None
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
 
 

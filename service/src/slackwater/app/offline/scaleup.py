@@ -14,7 +14,7 @@ from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.costs import GroupCost, total_of
 from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, Unhelpable
+from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, ScaleUp, Unhelpable
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.prices import HourlyPrice
@@ -22,6 +22,7 @@ from slackwater.ports.whatif_answers import (
     FailedPart,
     GroupScaleUp,
     NotCounted,
+    PackingAnswer,
     Placed,
     Rejection,
     ScaleUpAnswer,
@@ -29,6 +30,7 @@ from slackwater.ports.whatif_answers import (
 )
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater_protocol.money import decimal_text
 
 #: Skip reasons that may pass without a change of the configuration or of the pod.
 _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
@@ -65,7 +67,20 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         skipped=growth_notes(grown, cluster, settings),
         remarks=cluster.remarks,
         cost=HourlyPrice.of(total_of(cost.planned for cost in grown.costs.values())),
+        packing=None if plan.packed is None else _packing(plan.packed),
         seconds=seconds,
+    )
+
+
+def _packing(packed: PackedNodes) -> PackingAnswer:
+    above = packed.cost - packed.bound
+    return PackingAnswer(
+        cost=decimal_text(packed.cost),
+        bound=decimal_text(packed.bound) if packed.bound else None,
+        gap_percent=round(100 * above / packed.bound, 2) if packed.bound else None,
+        steps=packed.steps,
+        cut=packed.cut,
+        solver=packed.solver,
     )
 
 

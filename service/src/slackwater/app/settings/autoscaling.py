@@ -147,7 +147,7 @@ class Creation(Section):
     """For how long a group is not scaled up after a failure; other groups are tried instead."""
 
 
-Expander = Literal["random", "most-pods", "least-nodes", "least-waste", "priority"]
+Expander = Literal["random", "most-pods", "least-nodes", "least-waste", "price", "priority"]
 Provider = Literal["kwok", "clusterapi", "externalgrpc"]
 
 
@@ -280,7 +280,8 @@ class Autoscaler(Section):
         json_schema_extra={"minItems": 1, "uniqueItems": True},
     )
     """How the group to scale up is chosen: the first expander decides, each next one breaks the ties of those before it.
-    least-waste by default: the smallest unused share of the new nodes."""
+    least-waste by default: the smallest unused share of the new nodes. price, as the first or after priority alone, packs the
+    whole demand at once at the lowest price; it needs the extra `slackwater[solver]` to come near the least possible cost."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The node groups. Empty by default."""
     providers: Providers = Providers()
@@ -288,7 +289,8 @@ class Autoscaler(Section):
     scale_up: ScaleUp = ScaleUp()
     """For which pods nodes are added, and how many at most."""
     prices: Prices | None = None
-    """What nodes cost. Unset by default: money is neither counted nor shown, unless a group has a `price`."""
+    """What nodes cost. Unset by default: money is neither counted nor shown, unless a group has a `price`, or the expander
+    `price` is used."""
     creation: Creation = Creation()
     """How long the creation of a node may take, and what follows a failure."""
     status_config_map: ObjectName = Field(default="slackwater-autoscaler-status", examples=["cluster-autoscaler-status"])

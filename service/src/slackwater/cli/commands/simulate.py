@@ -152,8 +152,7 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
             yield from columns(rows, right=(1, 2))
     else:
         yield "no node group: no provider has reported one, and neither labels nor the configuration name any"
-    if "cost" in answer:
-        yield f"cost of the new nodes: {_amount(answer['cost'])} an hour ({answer['cost']['basis']})"
+    yield from _cost(answer)
     if helped + fits + len(unhelpable):
         yield f"nodes: {new} new; pods: {helped} get a new node, {fits} fit already, {len(unhelpable)} cannot be helped"
     elif not _pods_unknown(answer):
@@ -175,6 +174,22 @@ def _money(group: Mapping[str, Any]) -> tuple[str, str, str]:
     """The cells about what a group's new nodes cost: one, all, and where the price comes from."""
     price = group.get("price")
     return _amount(price), _amount(group.get("cost")), "" if price is None else price["basis"]
+
+
+def _cost(answer: Mapping[str, Any]) -> Iterator[str]:
+    if "cost" in answer:
+        yield f"cost of the new nodes: {_amount(answer['cost'])} an hour ({answer['cost']['basis']})"
+    if "packing" in answer:
+        yield _packing(answer["packing"])
+
+
+def _packing(packing: Mapping[str, Any]) -> str:
+    bound = "no bound is known"
+    if packing["bound"] is not None:
+        bound = f"no plan costs less than {packing['bound']}, which is {packing['gapPercent']} % below"
+    how = "" if packing["solver"] else "; packed greedily, without the extra slackwater[solver]"
+    cut = "; a limit ended the search for a cheaper plan" if packing["cut"] else ""
+    return f"packed at the lowest price: {packing['cost']} an hour; {bound}{how}{cut}"
 
 
 def _amount(price: Mapping[str, str] | None) -> str:

@@ -82,7 +82,7 @@ def estimate(
     """
     fill = partial(_filled, template_nodes, budget, bundle, stop=stop, together=together)
     found = fill(largest_first(template_nodes, bundle[0], runs))
-    if found.left_out and not found.cut and len(np.unique(priorities[_joined([run.pods for run in runs])])) > 1:
+    if found.left_out and not found.cut and len(np.unique(priorities[joined([run.pods for run in runs])])) > 1:
         found = fill(most_important_first(largest_first(template_nodes, bundle[0], runs), priorities))
     return found
 
@@ -131,16 +131,31 @@ def _filled(
     groups = np.append(nodes.groups[: nodes.n], whole or []).astype(np.intp)
     if whole is None:  # a limit does not allow all of an all-or-nothing group
         placed, groups = [], groups[:0]
+    left_out = sum(len(at) for _, at in placed) < sum(len(run.pods) for run in runs)
+    return option_of(template_nodes, bundle, groups, placed, left_out=left_out, cut=cut, moving=moving)
+
+
+def option_of(
+    template_nodes: TemplateNodes,
+    bundle: Sequence[int],
+    groups: Rows,
+    placed: Sequence[tuple[Run, Rows]],
+    *,
+    left_out: bool,
+    cut: bool,
+    moving: bool,
+) -> Option:
+    """The option with new nodes of `groups`, and pods on them. `placed`: the nodes of each run's first pods."""
     return Option(
         bundle=tuple(bundle),
         names=tuple(template_nodes.groups[group].name for group in bundle),
         groups=groups,
         kinds=tuple(sorted({run.kind for run, at in placed if len(at)})),
-        pods=_joined([run.pods[: len(at)] for run, at in placed]),
-        at=_joined([at for _, at in placed]),
+        pods=joined([run.pods[: len(at)] for run, at in placed]),
+        at=joined([at for _, at in placed]),
         asked=_asked(template_nodes, placed),
         offered=_offered(template_nodes, groups),
-        left_out=sum(len(at) for _, at in placed) < sum(len(run.pods) for run in runs),
+        left_out=left_out,
         cut=cut,
         moving=moving,
     )
@@ -206,7 +221,8 @@ def _fill_alike(
     return placed, False
 
 
-def _joined(parts: Sequence[Rows]) -> Rows:
+def joined(parts: Sequence[Rows]) -> Rows:
+    """The parts in one array, shape (all,)."""
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, np.intp)

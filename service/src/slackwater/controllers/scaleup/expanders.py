@@ -7,6 +7,8 @@ that all earlier ones measure equal. An option's merit is the tuple of all its m
 - `least-waste`: prefers options that leave the smallest share of their nodes unused.
 - `most-pods`: prefers options that help the most pods.
 - `smallest-node`: prefers options with the smallest nodes. It is used for placeholders, for which a larger node would be waste.
+- `price`: prefers options that cost the least for what their pods request. Where it comes first, or after `priority` alone,
+  the whole demand is packed at once before (`packing`), and it decides for the pods that a packing cannot express.
 - `priority`: prefers options whose groups the user ranks highest, in the format of Cluster Autoscaler's ConfigMap.
 
 Invariant: a merit depends on one option alone, so options stay sorted while other options are added and removed.
@@ -20,7 +22,6 @@ Scarcity: the weight of each resource when nodes are compared. A resource weighs
 CPU and memory weigh 1. A device's weight is the number of cores divided by the number of such devices, both summed over one new
 node of each group. So an idle GPU outweighs any idle CPU, and one of a thousand `kvm` weighs next to nothing. Huge pages are
 compared with memory. Pod slots and local disk weigh nothing: every machine has them, whether its template shows them or not.
-Prices are not known.
 """
 
 import re
@@ -32,13 +33,16 @@ from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from slackwater.controllers.scaleup.estimate import Option
-from slackwater.controllers.scaleup.groups import Resources, resources_of
+from slackwater.controllers.scaleup.groups import Resources, counted, resources_of
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
+from slackwater.model.prices import FORMULA, PriceFormula
 
 _ONE: Final = Fraction(1)
 
 
+#: `smallest-node` is for placeholders and cannot be configured.
+ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "price", "priority", "smallest-node"]
 Weights = Mapping[str, Fraction]
 
 
@@ -93,12 +97,22 @@ def least_nodes(option: Option) -> int:
     return option.n_nodes
 
 
+def cost(option: Option, prices: Sequence[int], formula: PriceFormula) -> Fraction:
+    """What the option's nodes cost, for each micro that its pods' requests are worth by the formula. `prices`: micros an hour
+    of a node of each group."""
+    total = sum(prices[group] * count for group, count in counted(option.groups))
+    return Fraction(total, max(formula.of_amounts(option.asked), 1))
+
+
+def packs(names: Sequence[ExpanderName]) -> bool:
+    """Is the whole demand packed at the lowest price, before any option is chosen?"""
+    return tuple(names[:1]) == ("price",) or tuple(names[:2]) == ("priority", "price")
+
+
 def draw(option: Option, *, seed: int) -> bytes:
     return blake2b(f"{seed}:{option.names}".encode(), digest_size=8).digest()
 
 
-#: `smallest-node` is for placeholders and cannot be configured.
-ExpanderName = Literal["random", "most-pods", "least-nodes", "least-waste", "priority", "smallest-node"]
 #: A measure of an option; smaller is better. Values of one measure are comparable.
 Measure = Callable[[Option], Any]
 #: An option's measures, in the order of the chain.
@@ -106,10 +120,18 @@ Merit = tuple[Any, ...]
 
 
 def chain_of(
-    names: Sequence[ExpanderName], *, seed: int, priorities: Priorities, weights: Weights, largest: Resources
+    names: Sequence[ExpanderName],
+    *,
+    seed: int,
+    priorities: Priorities,
+    weights: Weights,
+    largest: Resources,
+    prices: Sequence[int] = (),
+    formula: PriceFormula = FORMULA,
 ) -> Callable[[Option], Merit]:
     """Makes the function that returns an option's merit by these expanders, with a random draw as the last measure. `largest`:
-    for each resource the most that any group's new node has."""
+    for each resource the most that any group's new node has. `prices`: micros an hour of a new node of each group. `formula`:
+    what requests are worth."""
     lot = partial(draw, seed=seed)
     by_name: dict[str, Measure] = {
         "most-pods": most_pods,
@@ -117,6 +139,7 @@ def chain_of(
         "random": lot,
         "priority": partial(rank, priorities=priorities),
         "least-waste": partial(waste, weights=weights),
+        "price": partial(cost, prices=prices, formula=formula),
         "smallest-node": partial(node_size, weights=weights, largest=largest),
     }
     measures: list[Measure] = [*(by_name[name] for name in names), lot]

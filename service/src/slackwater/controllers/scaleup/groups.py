@@ -200,6 +200,13 @@ class Budget:
         n_groups = len(self.sizes)
         return self._most[limit] - self.sizes[limit] if limit < n_groups else self._limits_left[limit - n_groups].left
 
+    def limits(self) -> tuple[Int64, Int64]:
+        """The limits that groups share: what is left of each, shape (limits,), and what a node of each group takes of it, shape
+        (limits, groups)."""
+        taken = np.array([limit.takes for limit in self._limits_left], np.int64)
+        left = np.array([max(limit.left, 0) for limit in self._limits_left], np.int64)
+        return left, taken.reshape(len(left), len(self.sizes))
+
     def copy(self) -> "Budget":
         limits = [_LimitLeft(text=limit.text, left=limit.left, takes=limit.takes) for limit in self._limits_left]
         return Budget(list(self.sizes), self._most, limits)

@@ -55,6 +55,8 @@ class InterPodConstraints:
         self._numbers: dict[object, Mark] = {}
         self._leaves: dict[KindId, dict[Mark, None]] = {}
         self._avoids: dict[KindId, dict[Mark, None]] = {}
+        #: The groups that leave or avoid each mark; None until somebody asks.
+        self._mark_users: dict[Mark, set[KindId]] | None = None
         moving = []
         for kind in kinds:
             with concerning(kind):
@@ -75,6 +77,18 @@ class InterPodConstraints:
         """Does a node take at most one pod of the group, because pods of the group avoid one another?"""
         left = self._leaves.get(kind, {})
         return any(mark in left for mark in self.avoids(kind))
+
+    def is_independent(self, kind: KindId) -> bool:
+        """Do pods of the group affect no pods of other groups, and no others them, wherever they are placed?"""
+        if kind in self.moving:
+            return False
+        if self._mark_users is None:
+            self._mark_users = collections.defaultdict(set)
+            for users in (self._leaves, self._avoids):
+                for user, marks in users.items():
+                    for mark in marks:
+                        self._mark_users[mark].add(user)
+        return all(self._mark_users[mark] == {kind} for mark in (*self.leaves(kind), *self.avoids(kind)))
 
     def is_free_on_empty(self, kind: KindId, running_pods: Set[KindId]) -> bool:
         """Do the constraints between pods, except topology spreads, admit a pod of the group to every new node where only pods

@@ -90,6 +90,19 @@ def failed_group(group: GrowableGroup, error: BaseException) -> GrowableGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackedNodes:
+    """How near the nodes that were packed at the lowest price are to the least possible cost. `cost`: theirs, `bound`: no plan
+    for the same pods costs less; both in micros an hour, `bound` 0 if it is not known. `steps`, `cut`: see `Packing`. `solver`:
+    linear programs were used."""
+
+    cost: int
+    bound: int
+    steps: int
+    cut: bool
+    solver: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPlan:
     """The scale-up plan. Every pod of the demand is in exactly one of its lists.
 
@@ -97,7 +110,7 @@ class ScaleUpPlan:
     fit on existing or upcoming nodes, in some cases only once nodes of the plan are there. `passed_over`: pods for which no
     nodes are added now. `not_looked_at`: pods beyond the limit on pods in one loop. `failures`: what planning failed for; the
     pods among it are in `unhelpable`. `again_at`: when the first pod that is passed over for its age will count; None if there
-    is no such pod.
+    is no such pod. `packed`: None if nothing was packed at the lowest price.
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -107,6 +120,7 @@ class ScaleUpPlan:
     not_looked_at: tuple[Pod, ...] = ()
     failures: tuple[PlanFailure, ...] = ()
     again_at: UnixTime | None = None
+    packed: PackedNodes | None = None
 
     @property
     def n_nodes(self) -> int:

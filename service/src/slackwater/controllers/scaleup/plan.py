@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
-from slackwater.controllers.scaleup.expanders import Merit, chain_of, largest_of, weights_of
+from slackwater.controllers.scaleup.expanders import Merit, chain_of, largest_of, packs, weights_of
 from slackwater.controllers.scaleup.groups import (
     Budget,
     GrowableGroup,
@@ -37,6 +37,7 @@ from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstimates
 from slackwater.controllers.scaleup.outcome import (
     GroupRefusal,
+    PackedNodes,
     PlanFailure,
     ScaleUp,
     ScaleUpPlan,
@@ -45,6 +46,8 @@ from slackwater.controllers.scaleup.outcome import (
     failed_reason,
     failure_of,
 )
+from slackwater.controllers.scaleup.packing.master import has_solver
+from slackwater.controllers.scaleup.packing.option import PackedOption, packed_option
 from slackwater.controllers.scaleup.pending import Demand, importance, place_existing, place_nominated
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import Refusals, RefusalSearch, TemplateNodes
@@ -55,6 +58,7 @@ from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import Membership
 from slackwater.model.objects import Pod
+from slackwater.model.prices import FORMULA
 from slackwater.model.resources import Amounts
 from slackwater.model.texts import first_few
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -268,6 +272,8 @@ class _ScaleUpPlanning:
         self._priorities = np.fromiter((pod.priority for pod in demand.counted), np.int64, len(demand.counted))
         self._left = np.ones(len(demand.counted), np.bool_)
         self._skip_reasons = [group.skip_reason or (_NO_TEMPLATE if group.template is None else None) for group in self._groups]
+        self._prices = [0 if group.price is None else group.price.micros for group in self._groups]
+        self._packings: list[PackedOption] = []
         self._new = NewPlan(snapshot=snapshot, groups=self._groups, pods=demand.counted)
         self._nominated = place_nominated(snapshot, demand.nominated)
 
@@ -310,6 +316,8 @@ class _ScaleUpPlanning:
             self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
             self._spared = SparedEstimates(self._template_nodes)
             self._disputed_first()
+            if packs(self._policy.expanders) and self._runs:
+                self._pack()
             self._rounds()
             if self._place_apart():
                 self._rounds()
@@ -341,6 +349,36 @@ class _ScaleUpPlanning:
         self._skip_reasons = known
         self._runs = {**{kind: run for kind, run in every.items() if kind not in kinds}, **self._runs}
 
+    def _pack(self) -> None:
+        """Packs the whole demand at the lowest price, the groups of the highest priority first; then places pods that this
+        cannot express in what is left of the nodes. Where limits leave out pods of several priorities, nothing is packed: the
+        estimates serve the more important ones first."""
+        for groups in self._by_rank():
+            found = packed_option(
+                self._template_nodes,
+                self._spared,
+                self._budget,
+                among=groups,
+                runs=sorted(self._runs.values(), key=lambda run: int(run.pods[0])),
+                prices=self._prices,
+                stop=self._is_over,
+            )
+            if found is None or (found.left_out and len(np.unique(self._priorities)) > 1):
+                continue
+            self._packings.append(found)
+            self._take(found.option, shown=True)
+        if self._packings and self._runs:
+            self._place_present(list(self._runs))
+
+    def _by_rank(self) -> list[list[int]]:
+        """The groups that may grow, those of one priority together, the highest first."""
+        priorities, ranks = self._policy.priorities, dict[int | None, list[int]]()
+        for at, group in enumerate(self._groups):
+            if self._skip_reasons[at] is None:
+                rank = priorities.of(group.name) if "priority" in self._policy.expanders else None
+                ranks.setdefault(rank, []).append(at)
+        return [ranks[rank] for rank in sorted(ranks, key=lambda rank: (rank is None, -(rank or 0)))]
+
     def _place_apart(self) -> bool:
         """If pods are left that need one another on one node, and no node takes all of them: places as many as possible on
         present nodes. Returns whether there are such pods. From now on options have as many of them as possible too."""
@@ -349,13 +387,17 @@ class _ScaleUpPlanning:
         if not kinds or self._is_over():
             return False
         self._together = False
+        self._place_present(kinds)
+        return True
+
+    def _place_present(self, kinds: Sequence[KindId]) -> None:
+        """Places pods of these equivalence groups that are left on present nodes, and on those that the plan has added."""
         pods = self._undisputed(np.sort(np.concatenate([self._runs[kind].pods for kind in kinds])))
         some = [self._demand.counted[pod] for pod in pods.tolist()]
-        rows = place_existing(snapshot, some, self._kinds[pods], hints={}, stop=self._is_over, together=False)
+        rows = place_existing(self._snapshot, some, self._kinds[pods], hints={}, stop=self._is_over, together=self._together)
         placed = rows != NOWHERE
         self._new.assign(pods[placed], ~rows[placed])
         self._take_off(kinds, pods[placed])
-        return True
 
     def _take_off(self, kinds: Iterable[KindId], pods: Rows) -> None:
         """Takes placed pods of these equivalence groups off the pods that are left."""
@@ -378,6 +420,8 @@ class _ScaleUpPlanning:
             priorities=policy.priorities,
             weights=weights_of(nodes),
             largest=largest_of(nodes),
+            prices=self._prices,
+            formula=self._policy.prices.formula if self._policy.prices is not None else FORMULA,
         )
         bundles = similar_groups(
             self._groups,
@@ -398,7 +442,7 @@ class _ScaleUpPlanning:
         return [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs]
 
     def _bound(self, merit: Callable[[Option], Merit], bundle: tuple[int, ...]) -> Merit | None:
-        if not self._template_nodes.inter_pod_constraints.moving:
+        if not self._template_nodes.inter_pod_constraints.moving or "price" in self._policy.expanders:
             return None
         option = self._spared.optimistic(bundle, self._runs_for(bundle))
         return None if option is None else merit(option)
@@ -425,13 +469,13 @@ class _ScaleUpPlanning:
             self._spared.note(bundle[0], self._budget, option)
         return option
 
-    def _take(self, option: Option) -> bool:
+    def _take(self, option: Option, *, shown: bool = False) -> bool:
         """Adds the option to the plan. True if its pods were placed in the snapshot, because verdicts on other pods depend on
-        them."""
+        them, or with `shown`."""
         for group, count in counted(option.groups):
             self._budget.take(group, count)
         self._take_off(option.kinds, option.pods)
-        shown = bool(self._template_nodes.inter_pod_constraints.moving) and bool(self._runs)
+        shown = bool(self._runs) and (shown or bool(self._template_nodes.inter_pod_constraints.moving))
         first = self._new.open(option.groups.tolist(), system=self._policy.system, shown=shown)
         self._new.assign(option.pods, option.at, first)
         if shown:
@@ -477,6 +521,19 @@ class _ScaleUpPlanning:
             passed_over=self._demand.passed_over,
             not_looked_at=self._demand.not_looked_at,
             again_at=self._demand.again_at,
+            packed=self._packed(),
+        )
+
+    def _packed(self) -> PackedNodes | None:
+        found = [each.packing for each in self._packings]
+        if not found:
+            return None
+        return PackedNodes(
+            cost=sum(self._prices[group] for each in self._packings for group in each.option.groups.tolist()),
+            bound=sum(each.bound for each in found) if all(each.bound for each in found) else 0,
+            steps=sum(each.steps for each in found),
+            cut=any(each.cut for each in found),
+            solver=has_solver(),
         )
 
     _runs: dict[KindId, Run]  #: the pods that are left, by equivalence group

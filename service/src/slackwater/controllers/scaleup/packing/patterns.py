@@ -1,0 +1,139 @@
+"""Searches patterns that are worth more than their node costs, for given values of the pods.
+
+That is a bounded knapsack problem with several dimensions for each variant. All variants are searched at once with columns: a
+beam search takes the kinds of pods in the order of their value for what they take, and keeps the `width` fillings that promise
+most. What is left of a node is valued at the density of the next kind, as in the branch and bound of knapsack problems.
+
+`upper_bounds`: a value that no pattern of a variant can exceed. For any weights of the lines, a node's pods together take at
+most the weighted sum of its lines, so they are worth at most the best density.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from slackwater.controllers.scaleup.packing.problem import PackingProblem, Pattern
+from slackwater.model.columns import Int64, Mask, Rows
+
+Floats = npt.NDArray[np.float64]
+#: How many ways to weigh the lines against one another are tried.
+_DIRECTIONS: Final = 9
+#: The weight of each line besides, so that no pod seems to take nothing.
+_LEAST: Final = 0.05
+#: So many patterns of a variant are used at a time.
+_TOP: Final = 3
+_UNLIMITED: Final = 2**40
+
+
+class Beam(NamedTuple):
+    """`width`: how many fillings are kept. `choices`: how many numbers of pods of a kind are tried: the most that fit, and
+    fewer."""
+
+    width: int
+    choices: int
+
+
+class PatternSearch:
+    """The search for patterns of one problem."""
+
+    def __init__(self, problem: PackingProblem) -> None:
+        self._problem = problem
+        has = np.maximum(problem.empty, 1)
+        shares = problem.amounts[None] / has[:, None]
+        #: What a pod takes of a new node under each weighing of the lines, shape (directions, variants, kinds).
+        self._shares: Floats = np.einsum("vkl,dl->dvk", shares, _directions(problem.amounts.shape[1]))
+        self._weights: Floats = _directions(problem.amounts.shape[1])[:, None] / has[None]
+
+    def upper_bounds(self, values: Floats) -> Floats:
+        """For each variant, the value that no pattern exceeds; shape (variants,). `values`: of a pod of each kind."""
+        return np.asarray(self._densities(values).max(axis=2).min(axis=0))
+
+    def _densities(self, values: Floats) -> Floats:
+        return np.where(self._problem.takes[None], values / self._shares, 0.0)
+
+    def least_cost(self, prices: Floats) -> float:
+        """What the demand costs at least, by its amounts alone: a node offers each weighing of its lines at its price."""
+        weights = _directions(self._problem.empty.shape[1]) / np.maximum(self._problem.empty.max(axis=0), 1)
+        offered = np.maximum(self._problem.empty, 0) @ weights.T
+        cheapest = (prices[:, None] / np.maximum(offered, 1e-12)).min(axis=0)
+        return float((cheapest * (weights @ (self._problem.demand @ self._problem.amounts))).max(initial=0.0))
+
+    def better(self, values: Floats, demand: Int64, least: Floats, beam: Beam) -> list[Pattern]:
+        """The patterns found that are worth more than `least`, shape (variants,). None holds more pods of a kind than
+        `demand`, shape (kinds,)."""
+        demanded: Floats = np.where(demand > 0, values, 0.0)
+        densities = self._densities(demanded)
+        of_direction = densities.max(axis=2)
+        worth = np.flatnonzero(of_direction.min(axis=0) > least)
+        if not len(worth):
+            return []
+        best = of_direction[:, worth].argmin(axis=0)
+        weighed = densities[best, worth], self._weights[best, worth]
+        value, counts = self._filled(worth, weighed, demanded, demand, beam)
+        found = []
+        for at, variant in enumerate(worth.tolist()):
+            top = np.argsort(-value[at], kind="stable")[:_TOP]
+            found += [Pattern(variant=variant, counts=counts[at, one]) for one in top if value[at, one] > least[variant]]
+        return found
+
+    def _filled(
+        self, variants: Rows, weighed: tuple[Floats, Floats], values: Floats, demand: Int64, beam: Beam
+    ) -> tuple[Floats, Int64]:
+        """The fillings that the beam search keeps: their values, shape (variants, width), and pods of each kind, shape
+        (variants, width, kinds). `weighed`: the densities, shape (variants, kinds), and the weights of the lines for one unit,
+        shape (variants, lines)."""
+        problem, n, (densities, weights) = self._problem, len(variants), weighed
+        order = np.argsort(-densities, axis=1, kind="stable")
+        density = np.take_along_axis(densities, order, 1)
+        following = np.concatenate([density[:, 1:], np.zeros((n, 1))], axis=1)
+        free: Int64 = problem.empty[variants][:, None]
+        value: Floats = np.zeros((n, 1))
+        counts = np.zeros((n, 1, len(demand)), np.int64)
+        most = np.minimum(demand, problem.most)
+        fewer, each = np.arange(beam.choices), np.arange(n)[:, None]
+        for turn in range(int((density > 0).sum(axis=1).max())):
+            kinds = order[:, turn]
+            amounts = problem.amounts[kinds]
+            fit = _fitting(free, amounts, np.where(density[:, turn] > 0, most[kinds], 0))
+            tried = fit[:, :, None] - fewer
+            none: Mask = tried < 0
+            tried = np.maximum(tried, 0)
+            worth = value[:, :, None] + values[kinds][:, None, None] * tried
+            room: Floats = np.einsum("vwl,vl->vw", free, weights)[:, :, None]
+            room = room - tried * np.einsum("vl,vl->v", amounts, weights)[:, None, None]
+            promise = np.where(none, -1.0, worth + following[:, turn][:, None, None] * room).reshape(n, -1)
+            kept = _largest(promise, beam.width)
+            of = kept // beam.choices
+            added: Int64 = np.take_along_axis(tried.reshape(n, -1), kept, 1)
+            value = np.take_along_axis(np.where(none, -1.0, worth).reshape(n, -1), kept, 1)
+            free = free[each, of] - added[:, :, None] * amounts[:, None]
+            counts = counts[each, of]
+            counts[each, np.arange(of.shape[1])[None], kinds[:, None]] = added
+        return value, counts
+
+
+def _fitting(free: Int64, amounts: Int64, most: Int64) -> Int64:
+    """How many pods fit at most; shape (variants, width)."""
+    fit = np.broadcast_to(most[:, None], free.shape[:2])
+    for line in range(amounts.shape[1]):
+        amount = amounts[:, None, line]
+        fit = np.minimum(fit, np.where(amount > 0, free[:, :, line] // np.maximum(amount, 1), _UNLIMITED))
+    return fit
+
+
+def _largest(promise: Floats, width: int) -> Int64:
+    """The positions of the largest entries of each row, in the order of the positions."""
+    if promise.shape[1] <= width:
+        return np.broadcast_to(np.arange(promise.shape[1]), promise.shape)
+    return np.sort(np.argpartition(-promise, width - 1, axis=1)[:, :width], axis=1)
+
+
+def _directions(n_lines: int) -> Floats:
+    """Weights of the lines, each summing to 1; shape (directions, lines). The first two lines are CPU and memory: between them
+    the weight moves from one to the other. The others weigh little."""
+    first = np.linspace(0, 1, _DIRECTIONS)
+    weights = np.full((_DIRECTIONS, n_lines), _LEAST)
+    weights[:, 0] += 1 - first
+    weights[:, 1 % n_lines] += first
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

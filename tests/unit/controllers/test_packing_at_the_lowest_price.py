@@ -1,0 +1,143 @@
+"""The expander `price`: the whole demand is packed at once, at the lowest price."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from slackwater.controllers.scaleup.expanders import read_priorities
+from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota
+from slackwater.controllers.scaleup.packing import solve
+from slackwater.controllers.scaleup.packing.problem import Packing, PackingProblem
+from slackwater.model.objects import Pod
+from slackwater.model.pod_constraints import PodConstraints, PodTerm
+from slackwater.model.selectors import Requirement
+from slackwater.snapshot.node_facts import HOSTNAME
+from tests.support import installed
+from tests.support.builders import a_pod
+from tests.support.scalingup import a_group, a_template, grown, planned
+
+PRICE = replace(installed.SCALE_UP, expanders=("price",))
+
+
+def some(count: int, cpu: str, memory: str, *, name: str, priority: int = 0) -> list[Pod]:
+    return [a_pod(f"{name}{number}", cpu=cpu, memory=memory, priority=priority) for number in range(count)]
+
+
+def three_types(**limits: int) -> list[GrowableGroup]:
+    """Compute, general and memory machines of 8 CPUs at the ratios of list prices."""
+    return [
+        a_group(name, a_template(name, cpu="8", memory=memory), price=price, largest=limits.get(name, 1000))
+        for name, memory, price in (("c", "16Gi", 340_000), ("m", "32Gi", 384_000), ("r", "64Gi", 504_000))
+    ]
+
+
+@pytest.fixture(params=[True, False], ids=["solver", "greedy"])
+def solver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    if not request.param:
+        monkeypatch.setattr(solve, "has_solver", lambda: False)
+    return bool(request.param)
+
+
+@pytest.mark.usefixtures("solver")
+def test_complementary_pods_share_nodes() -> None:
+    """A pod with much CPU and one with much memory fill a general machine; alone each wastes half of its own."""
+    pods = [*some(10, "6", "4Gi", name="batch"), *some(10, "2", "28Gi", name="cache")]
+    assert grown(planned(pods, three_types(), policy=PRICE)) == {"m": 10}
+
+
+@pytest.mark.usefixtures("solver")
+def test_a_large_node_is_bought_where_it_is_cheaper_for_each_pod() -> None:
+    groups = [a_group("small", a_template("s", cpu="2"), price=100), a_group("large", a_template("l", cpu="16"), price=500)]
+    assert grown(planned(some(32, "500m", "64Mi", name="p"), groups, policy=PRICE)) == {"large": 1}
+    assert grown(planned(some(2, "500m", "64Mi", name="p"), groups, policy=PRICE)) == {"small": 1}
+
+
+@pytest.mark.usefixtures("solver")
+def test_the_limit_of_the_cheapest_group_holds() -> None:
+    groups = [a_group("spot", price=1, largest=3), a_group("other", price=5)]
+    assert grown(planned(some(20, "1", "1Gi", name="p"), groups, policy=PRICE)) == {"spot": 3, "other": 2}
+
+
+def test_a_quota_over_several_groups_holds() -> None:
+    quota = NodeQuota(name="all", limits={"nodes": 4})
+    plan = planned(some(40, "1", "1Gi", name="p"), three_types(), policy=replace(PRICE, quotas=(quota,)))
+    assert (plan.n_nodes, sum(len(each.pods) for each in plan.unhelpable)) == (4, 8)
+
+
+def test_where_a_limit_leaves_pods_out_the_important_ones_are_served() -> None:
+    pods = [*some(4, "4", "1Gi", name="low", priority=1), *some(4, "1", "1Gi", name="high", priority=9)]
+    plan = planned(pods, [a_group("g", price=5, largest=1)], policy=PRICE)
+    assert sorted(pod.key.name for pod in plan.scale_ups[0].pods) == ["high0", "high1", "high2", "high3"]
+
+
+def test_a_group_of_higher_priority_comes_before_a_cheaper_one() -> None:
+    priorities = read_priorities({10: ["^dear"], 1: [".*"]})
+    groups = [a_group("cheap", price=1), a_group("dear", price=9, largest=2)]
+    policy = replace(PRICE, expanders=("priority", "price"), priorities=priorities)
+    assert grown(planned(some(12, "1", "1Gi", name="p"), groups, policy=policy)) == {"dear": 2, "cheap": 1}
+
+
+def test_equal_groups_at_one_price_grow_evenly() -> None:
+    groups = [a_group(zone, price=5) for zone in ("a", "b", "c")]
+    assert grown(planned(some(24, "1", "1Gi", name="p"), groups, policy=PRICE)) == {"a": 2, "b": 2, "c": 2}
+
+
+def test_pods_that_keep_apart_from_their_own_are_one_a_node_of_a_pattern() -> None:
+    apart = PodConstraints(
+        anti_affinity=(PodTerm(topology_key=HOSTNAME, namespaces=("default",), selector=(Requirement("app", "In", ("a",)),)),)
+    )
+    pods = [
+        structs.replace(pod, labels=(("app", "a"),), kind=replace(pod.kind, pod_constraints=apart))
+        for pod in some(3, "1", "1Gi", name="apart")
+    ]
+    groups = [a_group("small", a_template("s", cpu="2"), price=2), a_group("large", a_template("l", cpu="16"), price=9)]
+    plan = planned([*pods, *some(3, "1", "1Gi", name="p")], groups, policy=PRICE)
+    assert grown(plan) == {"small": 3}
+
+
+def test_what_a_pattern_cannot_express_goes_to_what_is_left_of_its_nodes() -> None:
+    near = PodConstraints(
+        affinity=(PodTerm(topology_key=HOSTNAME, namespaces=("default",), selector=(Requirement("app", "In", ("web",)),)),)
+    )
+    (pod,) = some(1, "1", "1Gi", name="near")
+    near_pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=near))
+    webs = [structs.replace(each, labels=(("app", "web"),)) for each in some(3, "1", "1Gi", name="web")]
+    assert grown(planned([near_pod, *webs], [a_group("g", price=5)], policy=PRICE)) == {"g": 1}
+
+
+def a_problem(amounts: Sequence[Sequence[int]], demand: Sequence[int], empty: Sequence[Sequence[int]]) -> PackingProblem:
+    takes, has = np.array(amounts, np.int64), np.array(empty, np.int64)
+    return PackingProblem(
+        amounts=takes,
+        demand=np.array(demand, np.int64),
+        most=np.full(len(demand), 2**40),
+        empty=has,
+        takes=np.asarray((takes[None] <= has[:, None]).all(axis=2)),
+        prices=has.sum(axis=1) * 1000,
+        room=np.full(len(has), 1000),
+        limits=np.zeros(0, np.int64),
+        limits_taken=np.zeros((0, len(has)), np.int64),
+    )
+
+
+def test_a_limit_on_steps_cuts_the_search_and_places_every_pod() -> None:
+    problem = a_problem([(3, 1), (1, 3), (2, 2), (1, 1)], [40, 40, 40, 41], [(8, 4), (8, 8), (4, 8), (16, 16)])
+    whole, cut = (solve.pack(problem, stop=lambda: False, most_steps=steps) for steps in (400, 2))
+    for packing in (whole, cut):
+        assert np.sum([pattern.counts * count for pattern, count in packing.nodes], axis=0).tolist() == problem.demand.tolist()
+    assert (whole.cut, cut.cut) == (False, True)
+    assert money(problem, whole) <= money(problem, cut)
+
+
+def test_nothing_costs_less_than_the_bound() -> None:
+    """281 CPUs and 281 GiB at 1000 each: the bound knows that no plan is cheaper, and the plan comes within 3 %."""
+    problem = a_problem([(3, 1), (1, 3), (2, 2), (1, 1)], [40, 40, 40, 41], [(8, 4), (8, 8), (4, 8), (16, 16)])
+    packing = solve.pack(problem, stop=lambda: False)
+    assert packing.bound <= 562_000 <= money(problem, packing) <= 1.03 * packing.bound
+
+
+def money(problem: PackingProblem, packing: Packing) -> int:
+    return sum(int(problem.prices[pattern.variant]) * count for pattern, count in packing.nodes)
