@@ -186,10 +186,10 @@ async def test_a_bind_to_a_node_that_refuses_the_pod_is_announced_and_counted() 
     assert looking.about(bad) is None
 
 
-@pytest.mark.parametrize("change", ["taint before", "taint after", "another pod", "a pod without a past"])
+@pytest.mark.parametrize("change", ["taint before", "taint after", "another pod", "resize", "a pod without a past"])
 async def test_a_bind_is_not_compared_where_its_cluster_is_not_known(change: str) -> None:
-    looking, pod = Looking(), a_pod("a")
-    await looking.begins(a_machine("n1"), *([] if change == "a pod without a past" else [pod]))
+    looking, pod, large = Looking(), a_pod("a"), a_pod("large", cpu="3", on="n1")
+    await looking.begins(a_machine("n1"), large, *([] if change == "a pod without a past" else [pod]))
     tainted = a_machine("n1", taints=[GPU])
     if change == "taint before":
         looking.sees(tainted)
@@ -198,6 +198,8 @@ async def test_a_bind_is_not_compared_where_its_cluster_is_not_known(change: str
         looking.sees(tainted)
     if change == "another pod":
         looking.sees(a_pod("static", cpu="4", on="n1"))
+    if change == "resize":
+        looking.sees(again(large, kind=a_pod("larger", cpu="4").kind))
     await looking.goes_on(30.0)
     known = looking.state_machine.disagreements
     assert (known.binds_compared, known.binds_disagreed) == (0, 0)

@@ -70,6 +70,7 @@ class PodLifecycle:
         if pod_resources != reservation.pod_resources:
             self._state.reservations.recount(pod.uid, pod_resources)
             self._count_over_total(reservation.node)
+            self._controllers.disagreements.resized(reservation.node)
 
     def _count(self, pod: Pod, node: NodeName, policy: Policy, *, admitted: bool) -> None:
         self._state.reservations.drop(pod.uid)

@@ -185,6 +185,10 @@ class Disagreements:
             self._nodes_changed[node.name] = now
             self._binds.pop(node.name, None)
 
+    def resized(self, name: NodeName) -> None:
+        """Takes note that a pod of the node takes another amount than before."""
+        self._binds.pop(name, None)
+
     def node_gone(self, name: NodeName) -> None:
         self._nodes_changed.pop(name, None)
         self._binds.pop(name, None)
