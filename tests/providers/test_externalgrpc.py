@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import grpc
 import pytest
+import structlog
 import trustme
 from google.protobuf.duration_pb2 import Duration
 
@@ -365,7 +366,21 @@ async def test_a_group_has_the_price_of_its_template_for_an_hour(server: Externa
     asked = server.asked("PricingNodePrice")
     assert len(asked) == len(found)
     assert (asked[0].startTimestamp.seconds, asked[0].endTimestamp.seconds) == (1_800_000_000, 1_800_003_600)
+    # Older servers read these.
+    assert (asked[0].startTime, asked[0].endTime) == (asked[0].startTimestamp, asked[0].endTimestamp)
     assert (asked[0].node.name, dict(asked[0].node.labels)) == ("template", {"tier": "batch"})
+
+
+async def test_a_refused_price_is_logged_once(server: ExternalServer) -> None:
+    server.price = 0.5
+    refusals = [grpc.StatusCode.UNKNOWN] * 4
+    server.fail("PricingNodePrice", *refusals)
+    with structlog.testing.capture_logs() as logs:
+        async with provider_of(server, prices=True) as provider:
+            await provider.groups(timeout_seconds=60)
+            await provider.groups(timeout_seconds=60)
+            assert [group.price_micros for group in await provider.groups(timeout_seconds=60)] == [500_000, 500_000]
+    assert sorted(entry["group"] for entry in logs if entry["event"] == "price left as it was") == sorted(server.pools)
 
 
 async def test_no_price_is_asked_for_where_none_is_wanted(provider: ExternalGrpcProvider, server: ExternalServer) -> None:

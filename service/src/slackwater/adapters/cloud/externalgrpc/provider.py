@@ -51,6 +51,7 @@ class ExternalGrpcProvider:
         self._client = client
         self._now = now
         self._prices: dict[GroupName, int] = {}
+        self._price_problems: dict[GroupName, str] = {}
         self._defaults = reading.defaults(defaults)
         self._locks: defaultdict[GroupName, anyio.Lock] = defaultdict(anyio.Lock)
 
@@ -170,8 +171,9 @@ class ExternalGrpcProvider:
 
     async def _ask_prices(self, groups: Iterable[NodeGroup], start: int) -> None:
         """Asks for the price of each group's template, each once. A price that does not come in time stays as it was; a server
-        that has no prices is not asked again."""
-        period = {"startTimestamp": Timestamp(seconds=start), "endTimestamp": Timestamp(seconds=start + _HOUR)}
+        that has no prices is not asked again. Older servers read other fields of the request, and no period would be free."""
+        begin, end = Timestamp(seconds=start), Timestamp(seconds=start + _HOUR)
+        period = {"startTime": begin, "endTime": end, "startTimestamp": begin, "endTimestamp": end}
 
         async def ask(group: NodeGroup) -> None:
             if group.template is None or self._now is None:
@@ -187,7 +189,9 @@ class ExternalGrpcProvider:
                 else:
                     self._prices[group.name] = reading.price_micros(answer)
             except (ProviderError, ValueError) as error:
-                _log.warning("price left as it was", group=group.name, problem=str(error))
+                if self._price_problems.get(group.name) != str(error):  # once, not in each loop
+                    self._price_problems[group.name] = str(error)
+                    _log.warning("price left as it was", group=group.name, problem=str(error))
 
         with anyio.move_on_after(_PRICES_SECONDS):
             await each(None, groups, ask, width=_WIDTH)

@@ -218,14 +218,18 @@ class NodeGroupAutoscalingOptionsResponse(_message.Message):
     def __init__(self, nodeGroupAutoscalingOptions: _Optional[_Union[NodeGroupAutoscalingOptions, _Mapping]] = ...) -> None: ...
 
 class PricingNodePriceRequest(_message.Message):
-    __slots__ = ("node", "startTimestamp", "endTimestamp")
+    __slots__ = ("node", "startTime", "endTime", "startTimestamp", "endTimestamp")
     NODE_FIELD_NUMBER: _ClassVar[int]
+    STARTTIME_FIELD_NUMBER: _ClassVar[int]
+    ENDTIME_FIELD_NUMBER: _ClassVar[int]
     STARTTIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     ENDTIMESTAMP_FIELD_NUMBER: _ClassVar[int]
     node: ExternalGrpcNode
+    startTime: _timestamp_pb2.Timestamp
+    endTime: _timestamp_pb2.Timestamp
     startTimestamp: _timestamp_pb2.Timestamp
     endTimestamp: _timestamp_pb2.Timestamp
-    def __init__(self, node: _Optional[_Union[ExternalGrpcNode, _Mapping]] = ..., startTimestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endTimestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, node: _Optional[_Union[ExternalGrpcNode, _Mapping]] = ..., startTime: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endTime: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., startTimestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., endTimestamp: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PricingNodePriceResponse(_message.Message):
     __slots__ = ("price",)
