@@ -1,6 +1,7 @@
 """What-if on files admits pods that do not exist yet as the API server would."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.explain import explain_offline
+from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, placement_lines
 from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
@@ -336,6 +338,8 @@ def test_answers_say_what_is_not_admitted() -> None:
     assert scale_down_answer(cluster, Settings()).remarks == (made_text, refused_text)
     assert [line.remarks for line in placement_lines(cluster)] == [(refused_text,), (made_text, refused_text)]
     assert explain_offline(cluster, Settings(), "node", "", "n0").remarks[1:] == (made_text, refused_text)
+    with pytest.raises(ClusterError, match=re.escape(f"pod shop/d-missing-2: is not in the file; {refused_text}")):
+        explain_offline(cluster, Settings(), "pod", "shop", "d-missing-2")
     (left,) = cluster.headroom.quotas
     assert left.left == (("pods", 0),)
 

@@ -248,3 +248,18 @@ def test_configurations_among_the_objects_are_named_with_how_to_pass_them() -> N
     )
     for said in (up.skipped, down.skipped, line.skipped, *(each.notes for each in explained)):
         assert tuple(said)[-4:] == notes
+
+
+@pytest.mark.parametrize(
+    ("api", "kind"),
+    [
+        ("config.openshift.io/v1", "Node"),
+        ("longhorn.io/v1beta2", "Node"),
+        ("batch.volcano.sh/v1alpha1", "Job"),
+        ("serving.knative.dev/v1", "Service"),
+        ("apps.kruise.io/v1beta1", "StatefulSet"),
+    ],
+)
+def test_objects_of_other_apis_are_not_those_of_kubernetes(api: str, kind: str) -> None:
+    other = {"apiVersion": api, "kind": kind, "metadata": {"name": "cluster", "namespace": "shop"}, "spec": {"tasks": []}}
+    assert read([*the_cluster(), other]) == read(the_cluster())

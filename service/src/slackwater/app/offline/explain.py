@@ -93,6 +93,7 @@ def _explained(
             pod = next((pod for pod in cluster.pods if pod.key == PodKey(namespace, name)), None)
             if pod is None:
                 why = f"no Pod {cluster.where}: pods are unknown" if "Pod" in cluster.unknown else f"is not {cluster.where}"
+                why = "; ".join([why, *(each for each in cluster.refused if f" {namespace}/" in each.partition(": ")[0])])
                 raise ClusterError(f"pod {namespace}/{name}", "", why)
             explanation = explain_pod(explain_input, pod)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))

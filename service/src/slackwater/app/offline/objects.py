@@ -173,6 +173,7 @@ class _Meta(Wire):
 class _Head(Wire):
     """The fields of a document, or of a list's item, that decide whether it is a list or an object."""
 
+    api_version: object = None
     kind: str | None = None
     metadata: msgspec.Raw = msgspec.Raw(b"null")
     items: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -188,20 +189,27 @@ def objects_by_kind(
     documents: Sequence[msgspec.Raw], kinds: Collection[str]
 ) -> tuple[dict[str, list[FoundObject]], frozenset[str]]:
     """The objects of the given kinds, in the order of the documents, and the kinds that have a list of their own, which may be
-    empty. Other kinds are skipped. Raises `ClusterError`."""
+    empty. Other kinds and APIs are skipped. Raises `ClusterError`."""
     listed = set[str]()
     by_kind: dict[str, list[FoundObject]] = {kind: [] for kind in kinds}
     documents_of: dict[str, int] = {}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
         for place, kind, head, raw in _objects(document, path, "", 0, listed):
-            if kind not in by_kind:
+            if kind not in by_kind or _is_foreign(head.api_version):
                 continue
             found = _named(place or kind, kind, head, raw, len(by_kind[kind]))
             # must-gather has an object in a list and in a file of its own.
             if not found.uid or documents_of.setdefault(found.uid, number) == number:
                 by_kind[kind].append(found)
     return by_kind, frozenset(listed)
+
+
+def _is_foreign(api_version: object) -> bool:
+    """Is it an API that is neither Kubernetes' nor ours? Others have kinds of these names too: Longhorn and OpenShift a Node,
+    Volcano a Job, Knative a Service."""
+    group = str(api_version or "").rpartition("/")[0]
+    return "." in group and not group.endswith((".k8s.io", ".x-k8s.io", ".slackwater.dev"))
 
 
 def _objects(
