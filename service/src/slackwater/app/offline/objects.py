@@ -206,10 +206,10 @@ def objects_by_kind(
 
 
 def _is_foreign(api_version: object) -> bool:
-    """Is it an API that is neither Kubernetes' nor ours? Others have kinds of these names too: Longhorn and OpenShift a Node,
-    Volcano a Job, Knative a Service."""
+    """Is it an API of which nothing is read? Others have kinds of these names too: Longhorn and OpenShift a Node, Volcano a
+    Job, Knative a Service."""
     group = str(api_version or "").rpartition("/")[0]
-    return "." in group and not group.endswith((".k8s.io", ".x-k8s.io", ".slackwater.dev"))
+    return "." in group and not group.endswith((".k8s.io", ".x-k8s.io", ".slackwater.dev", "karpenter.sh"))
 
 
 def _objects(
