@@ -56,7 +56,7 @@ async def test_pods_wait_beside_room_unless_the_scheduler_is_believed() -> None:
         await scenario.pass_time(300.0)
         pool(scenario, labels=TRUSTED)
         scenario.wants_many(4, cpu="2")
-        await scenario.pass_time(900.0)
+        await scenario.pass_time(600.0)
         assert scenario.pending() == want_pending
         assert scenario.sizes() == {"b": 2, "a": 2 if believe else 0}, "two pods a node, one node after the other"
         assert scenario.looking.said, "it is said in either case"
@@ -80,7 +80,7 @@ async def test_where_the_scheduler_refuses_the_bought_node_too_no_other_is_bough
     pool(scenario)  # its nodes are no more trusted than the others
     scenario.wants_many(4, cpu="2")
     scenario.wants(a_pod("of another kind", cpu="1"))
-    await scenario.pass_time(900.0)
+    await scenario.pass_time(600.0)
     assert scenario.pending() == 5
     assert scenario.sizes() == {"b": 2, "a": 2}, "one for each kind of pods"
     found = [scenario.looking.about(pod) for pod in scenario.pods.values()]
