@@ -23,10 +23,6 @@ _SECONDS: Final = 1.0
 _REST: Final = 4.0
 
 
-class NothingToJudgeError(Exception):
-    """Nothing is left to judge by the time at which the question would be sent."""
-
-
 #: Has the planning process judge what the argument returns. It is called when the process has the cluster as it is then.
 Judge = Callable[[Callable[[], Looks]], Awaitable[Judged]]
 
@@ -67,8 +63,6 @@ class DisagreementLoop:
             return
         try:
             answer = await self._judge(self._next)
-        except NothingToJudgeError:
-            return
         except WhatIfRefused as refused:
             _log.debug("not judged yet", detail=str(refused))
             return
@@ -79,6 +73,4 @@ class DisagreementLoop:
 
     def _next(self) -> Looks:
         self._looks = self._disagreements.looks(self._clock(), self._is_promised)
-        if not self._looks:
-            raise NothingToJudgeError
         return self._looks

@@ -72,9 +72,6 @@ class Looks:
     refused: tuple[tuple[PodUid, int, NodeName | None], ...] = ()
     binds: tuple[tuple[PodUid, NodeName, bool], ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.refused or self.binds)
-
 
 @dataclass(frozen=True, slots=True)
 class Judged:
@@ -249,16 +246,12 @@ class Disagreements:
     def _binds_to_compare(self, now: Instant) -> tuple[tuple[PodUid, NodeName, bool], ...]:
         """The binds of which nothing has changed. Of many, those whose pods have the smallest hashes: a sample that is the same
         for the same pods."""
-        self._binds_at, ripe = now, list[tuple[NodeName, _Bind]]()
-        for node, bind in list(self._binds.items()):
-            if now - bind.at < LAG_SECONDS:  # pods that kube-scheduler assumed before may be bound after it
-                continue
-            del self._binds[node]
-            if self._state.nodes.row_of.get(node) == bind.row and bind.stamp == self._stamp(bind.pod.kind, bind.row):
-                ripe.append((node, bind))
-        ripe.sort(key=lambda each: (zlib.crc32(each[1].pod.uid.encode()), each[1].pod.uid))
-        stricter = self._state.nodes.stricter
-        return tuple((bind.pod.uid, node, bool(stricter[bind.row])) for node, bind in ripe[:MOST_BINDS])
+        self._binds_at, stricter = now, self._state.nodes.stricter
+        # Pods that kube-scheduler assumed before a younger one may be bound after it.
+        ripe = [(node, self._binds.pop(node)) for node, bind in list(self._binds.items()) if now - bind.at >= LAG_SECONDS]
+        same = [(bind.pod.uid, node, bind.row) for node, bind in ripe if bind.stamp == self._stamp(bind.pod.kind, bind.row)]
+        same.sort(key=lambda each: (zlib.crc32(each[0].encode()), each[0]))
+        return tuple((uid, node, bool(stricter[row])) for uid, node, row in same[:MOST_BINDS])
 
     def judged(self, looks: Looks, answer: Judged, now: Instant) -> list[Announce]:
         """Takes the answer to `looks`. Returns the Events on pods about which a disagreement is new."""
