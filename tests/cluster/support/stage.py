@@ -1,6 +1,6 @@
 """What nearly every test needs: the service and a real kube-scheduler that asks it, over a corner of the cluster."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -53,15 +53,20 @@ class Stage:
         return self._service
 
     async def up(
-        self, settings: Mapping[str, Any] | None = None, *, edit: Edit | None = None, kubeconfig: Path | None = None
+        self,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        edit: Edit | None = None,
+        kubeconfig: Path | None = None,
+        arguments: Sequence[str] = (),
     ) -> SlackwaterProcess:
         """Starts the service, and a kube-scheduler with the configuration that `slackwater scheduler-config` prints.
 
         `settings` is the configuration file without addresses; `edit` may change the scheduler's document;
-        `kubeconfig` is another way to the API server for the service.
+        `kubeconfig` is another way to the API server for the service; `arguments` are more flags of kube-scheduler.
         """
         service = await self.up_service(settings, kubeconfig=kubeconfig)
-        await self.up_scheduler(edit=edit)
+        await self.up_scheduler(edit=edit, arguments=arguments)
         return service
 
     async def up_service(
@@ -74,18 +79,18 @@ class Stage:
         await process.start()
         return process
 
-    async def up_scheduler(self, *, edit: Edit | None = None) -> None:
+    async def up_scheduler(self, *, edit: Edit | None = None, arguments: Sequence[str] = ()) -> None:
         """Starts a kube-scheduler with the printed configuration."""
         text = await self.service.scheduler_config()
         if edit is not None:
             document = yaml.safe_load(text)
             edit(document)
             text = yaml.safe_dump(document, sort_keys=False)
-        await self.start_scheduler(text, name=SCHEDULER)
+        await self.start_scheduler(text, name=SCHEDULER, arguments=arguments)
 
-    async def start_scheduler(self, text: str, *, name: str) -> None:
+    async def start_scheduler(self, text: str, *, name: str, arguments: Sequence[str] = ()) -> None:
         """Starts a kube-scheduler with this configuration; it ends with the stage."""
-        await self.control_plane.start_scheduler(text, name=name)
+        await self.control_plane.start_scheduler(text, name=name, arguments=arguments)
         self._schedulers.append(name)
 
     def binds(self) -> list[Request]:
