@@ -49,7 +49,9 @@ def quota(hard: Obj, status: Obj | None = None, **spec: Any) -> Obj:
 
 
 def of(*items: Obj) -> Cluster:
-    return read_cluster({"kind": "List", "items": [node_manifest("n0", labels=node_labels("n0", "blue")), *items]})
+    return read_cluster(
+        {"kind": "List", "items": [node_manifest("n0", labels=node_labels("n0", "blue")), *items]}, add_missing=True
+    )
 
 
 def made(*items: Obj) -> list[Pod]:

@@ -77,7 +77,7 @@ def fields_of(part: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
 
 def read(items: list[Obj]) -> Cluster | tuple[str, ...]:
     try:
-        return read_cluster({"kind": "List", "items": items})
+        return read_cluster({"kind": "List", "items": items}, add_missing=True)
     except ClusterError as err:
         return err.args
 

@@ -42,9 +42,9 @@ def replica_set(name: str, replicas: int) -> Obj:
     return controller("ReplicaSet", name, meta=owned("Deployment", "d"), replicas=replicas)
 
 
-def of(*items: Obj, live: bool = False) -> Cluster:
+def of(*items: Obj, add_missing: bool = True) -> Cluster:
     nodes = [node_manifest(f"n{at}", labels=node_labels(f"n{at}", "blue")) for at in range(2)]
-    return read_cluster({"kind": "List", "items": [*nodes, *items]}, live=live)
+    return read_cluster({"kind": "List", "items": [*nodes, *items]}, add_missing=add_missing)
 
 
 def made(*items: Obj) -> list[str]:
@@ -123,13 +123,13 @@ def test_what_is_missing_is_made(items: list[Obj], names: list[str]) -> None:
 
 
 def test_a_running_cluster_makes_its_pods_itself() -> None:
-    assert of(controller("Deployment", replicas=2), controller("DaemonSet"), live=True).made == {}
+    assert of(controller("Deployment", replicas=2), controller("DaemonSet"), add_missing=False).made == {}
 
 
 def test_a_file_with_all_pods_is_what_it_was() -> None:
     items = [controller("Deployment", replicas=1), replica_set("d-1", 1), controller("StatefulSet", "s", replicas=1)]
     pods = [pod("a"), pod("s-0", "StatefulSet", "s")]
-    assert of(*items, *pods) == of(*items, *pods, live=True)
+    assert of(*items, *pods) == of(*items, *pods, add_missing=False)
 
 
 def test_answers_say_which_pods_were_added() -> None:

@@ -67,7 +67,7 @@ def of(*items: Obj) -> Cluster:
     owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}]
     nodes = [node_manifest(f"n{at}", labels=node_labels(f"n{at}", "blue")) for at in range(2)]
     pods = [pod_manifest(f"web-{at}", cpu="100m", on=f"n{at}", meta={"ownerReferences": owner}) for at in range(2)]
-    return read_cluster({"kind": "List", "items": [*nodes, *pods, *items]})
+    return read_cluster({"kind": "List", "items": [*nodes, *pods, *items]}, add_missing=True)
 
 
 @pytest.mark.parametrize(

@@ -170,11 +170,11 @@ def read_cluster(
     *documents: Mapping[str, Any] | msgspec.Raw,
     request: VersionRequest = NO_REQUEST,
     said: KubernetesVersion | None = None,
-    live: bool = False,
+    add_missing: bool = False,
 ) -> Cluster:
     """Decodes documents, given as JSON values or as JSON text, into one cluster. `request` and `said` are what a user and the
-    API server say about the version of Kubernetes. The pods that controllers lack are made, unless the cluster is `live`: its
-    controllers make them.
+    API server say about the version of Kubernetes. `add_missing`: the pods that controllers lack are made. A
+    running cluster makes them itself.
 
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
     texts = [_as_raw(document) for document in documents]
@@ -208,7 +208,7 @@ def read_cluster(
     )
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
     cluster = _with_priorities(cluster, by_kind[CONFIG_MAP])
-    cluster = cluster if live else _with_missing(cluster, by_kind, templates, admission)
+    cluster = _with_missing(cluster, by_kind, templates, admission) if add_missing else cluster
     return replace(cluster, unread=(*admission.unknown, *cluster.unread), refused=tuple(admission.refused))
 
 

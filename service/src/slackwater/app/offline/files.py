@@ -53,7 +53,7 @@ def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest
         silent += [] if objects else [place]
     if len(found) == 1 and str(_head(found[0]).version).startswith(FAMILY):
         return _of_dump(found[0], accounting=accounting, request=request)
-    cluster = read_cluster(*found, request=request)
+    cluster = read_cluster(*found, request=request, add_missing=True)
     notes = [f"files without an object that says its kind: {len(silent)}, such as {silent[0]}"] if silent else []
     return replace(cluster, unread=(*cluster.unread, *notes))
 
@@ -175,7 +175,7 @@ async def fetch_cluster(
                 raise
     report("reading devicetaintrules")
     pages += await _device_taint_rules(objects)
-    return replace(read_cluster(*pages, request=request, said=said, live=True), where="in the cluster")
+    return replace(read_cluster(*pages, request=request, said=said), where="in the cluster")
 
 
 async def _device_taint_rules(objects: ApiObjects) -> list[msgspec.Raw]:

@@ -43,7 +43,7 @@ def _read(objects: Sequence[Mapping[str, Any]], kubernetes: KubernetesVersion) -
         if body.get("kind") not in _READ:
             raise WhatIfRefused(f"objects[{at}].kind: got {body.get('kind')!r:.60}, want one of {', '.join(_READ)}")
     try:
-        return read_cluster({"kind": "List", "items": list(objects)}, request=VersionRequest(version=kubernetes), live=True)
+        return read_cluster({"kind": "List", "items": list(objects)}, request=VersionRequest(version=kubernetes))
     except ClusterError as error:
         place = error.path.replace("items[", "objects[", 1)
         raise WhatIfRefused(str(ClusterError(place, error.name, error.problem))) from error
