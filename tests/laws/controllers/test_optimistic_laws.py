@@ -45,7 +45,9 @@ class Choice:
         self.budget, self.priorities = Budget.of(groups, nodes=[]), np.zeros(len(pods), np.intp)
         self.bundles = similar_groups(groups, self.of.empty, range(len(groups)), ranks=[None] * len(groups), balance=True)
         nodes = [self.of.template(at).node for at in range(len(groups))]
-        self.merit = chain_of(expanders, seed=0, priorities=NO_PRIORITIES, weights=weights_of(nodes), largest=largest_of(nodes))
+        self.merit = chain_of(
+            expanders, seed=0, priority_of=NO_PRIORITIES.of, weights=weights_of(nodes), largest=largest_of(nodes)
+        )
         self.spared = SparedEstimates(self.of)
         self.estimates = 0
 

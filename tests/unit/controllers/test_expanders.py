@@ -12,10 +12,10 @@ from slackwater.adapters.kube.config_maps import decode_priorities
 from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.expanders import (
     CPU_AND_MEMORY,
+    NO_PRIORITIES,
     BadPriorities,
     ExpanderName,
     Measure,
-    Priorities,
     chain_of,
     draw,
     largest_of,
@@ -154,10 +154,10 @@ def test_the_config_map_of_cluster_autoscaler_is_read() -> None:
 def test_the_highest_priority_wins_and_unmatched_groups_come_last() -> None:
     found = decode_priorities(config_map(PRIORITIES))
     options = [option("t2.large"), option("m4.4xlarge-a"), option("m4.4xlarge-b"), option("other")]
-    assert named(best(partial(rank, priorities=found), options)) == ["m4.4xlarge-a", "m4.4xlarge-b"]
-    assert named(best(partial(rank, priorities=found), [option("other"), option("t3.large")])) == ["t3.large"]
-    assert named(best(partial(rank, priorities=found), [option("x"), option("y")])) == ["x", "y"]
-    assert named(best(partial(rank, priorities=Priorities()), [option("x")])) == ["x"]
+    assert named(best(partial(rank, priority_of=found.of), options)) == ["m4.4xlarge-a", "m4.4xlarge-b"]
+    assert named(best(partial(rank, priority_of=found.of), [option("other"), option("t3.large")])) == ["t3.large"]
+    assert named(best(partial(rank, priority_of=found.of), [option("x"), option("y")])) == ["x", "y"]
+    assert named(best(partial(rank, priority_of=NO_PRIORITIES.of), [option("x")])) == ["x"]
 
 
 def test_an_expression_is_searched_for_anywhere_unless_it_says_otherwise() -> None:
@@ -193,7 +193,7 @@ CHAINS: list[tuple[list[ExpanderName], str]] = [
 @pytest.mark.parametrize(("names", "want"), CHAINS, ids=[" ".join(names) for names, _ in CHAINS])
 def test_a_chain_filters_one_after_another(names: list[ExpanderName], want: str) -> None:
     options = [option("c", pods=3, nodes=1), option("b", pods=3, nodes=2), option("a", pods=1, nodes=1)]
-    chain = chain_of(names, seed=0, priorities=read_priorities({5: ["a"]}), weights=CPU_AND_MEMORY, largest={})
+    chain = chain_of(names, seed=0, priority_of=read_priorities({5: ["a"]}).of, weights=CPU_AND_MEMORY, largest={})
     assert min(options, key=chain).names == (want,)
 
 
@@ -201,7 +201,7 @@ def test_the_random_choice_decides_among_equals_and_reaches_every_option() -> No
     options = [option(name) for name in "abc"]
 
     def won(seed: int) -> str:
-        chain = chain_of(["least-waste"], seed=seed, priorities=Priorities(), weights=CPU_AND_MEMORY, largest={})
+        chain = chain_of(["least-waste"], seed=seed, priority_of=NO_PRIORITIES.of, weights=CPU_AND_MEMORY, largest={})
         return min(options, key=chain).names[0]
 
     assert {won(seed) for seed in range(50)} == {"a", "b", "c"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from slackwater.controllers.scaleup.estimate import Option
-from slackwater.controllers.scaleup.expanders import CPU_AND_MEMORY, Priorities, chain_of
+from slackwater.controllers.scaleup.expanders import CPU_AND_MEMORY, NO_PRIORITIES, chain_of
 from slackwater.controllers.scaleup.groups import Budget, NodeQuota, counted
 from slackwater.controllers.scaleup.option_queue import OptionQueue
 from slackwater.model.objects import Pod
@@ -27,7 +27,7 @@ class Bidding:
         groups = [a_group(f"g{at}", largest=largest) for at in range(len(wants))]
         self.budget = Budget.of(groups, nodes=[], quotas=[NodeQuota(name="q", limits={})], max_nodes=max_nodes)
         self.estimates: Counter[int] = Counter()
-        merit = chain_of(["most-pods"], seed=0, priorities=Priorities(), weights=CPU_AND_MEMORY, largest={})
+        merit = chain_of(["most-pods"], seed=0, priority_of=NO_PRIORITIES.of, weights=CPU_AND_MEMORY, largest={})
         self.queue = OptionQueue(
             [(at,) for at in range(len(wants))],
             self.budget,

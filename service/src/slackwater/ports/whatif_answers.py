@@ -32,6 +32,9 @@ class GroupScaleUp(JsonAnswer, frozen=True, kw_only=True):
     name: str
     new_nodes: Annotated[int, Meta(description="Before any cap on nodes in creation.")]
     pods: Annotated[list[str], Meta(description="As ns/name.")]
+    variants: Annotated[
+        Mapping[str, int] | None, Meta(description="New nodes by variant. Left out where the group's nodes do not differ.")
+    ] = None
     price: Annotated[HourlyPrice | None, Meta(description="Of one new node. Left out without prices.")] = None
     cost: Annotated[HourlyPrice | None, Meta(description="Of the new nodes. Left out without prices, or new nodes.")] = None
 

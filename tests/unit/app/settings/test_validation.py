@@ -79,8 +79,9 @@ REFUSALS = [
     ("autoscaler: {nodeGroups: [x]}", 'autoscaler.nodeGroups[0]: got "x", want a mapping with {group}'),
     ("autoscaler: {expanders: []}", "autoscaler.expanders: got a list, want at least one expander"),
     (
-        "autoscaler: {expanders: [price]}",
-        'autoscaler.expanders[0]: got "price", want "random" or "most-pods" or "least-nodes" or "least-waste" or "priority"',
+        "autoscaler: {expanders: [cheapest]}",
+        'autoscaler.expanders[0]: got "cheapest", '
+        'want "random" or "most-pods" or "least-nodes" or "least-waste" or "price" or "priority"',
     ),
     # addresses and files
     ("listeners: {ops: {address: 10298}}", "listeners.ops.address: got 10298, want {address}"),

@@ -59,7 +59,7 @@ def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key:
     """The input, on the snapshot on which scale-up is planned: nodes that have not started count as upcoming, unless the
     question is about a node; expendable pods yield their room, unless it is about one of them."""
     prices = price_book_of(settings, overlays=cluster.price_overlays)
-    groups, group_of, starting = growable_groups(cluster, settings, prices=prices)
+    groups, group_of, starting = growable_groups(cluster, settings, prices=prices, variants=what == "pod")
     snapshot = snapshot_of(cluster)
     running_pods, cutoff = RunningPods(snapshot, cluster.pods), settings.autoscaler.scale_up.expendable_pods_priority_cutoff
     if not any(what == "pod" and pod.key == key and pod.priority < cutoff for pod in cluster.pods):
@@ -113,7 +113,7 @@ def _explained(
             if name not in explain_input.groups:
                 names = ", ".join(sorted(explain_input.groups)) or "none"
                 raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {names}")
-            group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False)
+            group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False, variants=False)
             nodes = [node for node, of in explain_input.group_of.items() if of == group]
             facts = {} if grown.found.slack is None else {"slack": slack_in_group(grown.found.slack, group, nodes)}
             return explain_group(explain_input, group, facts), growth_notes(grown, cluster, settings)

@@ -13,6 +13,7 @@ from typing import Final
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.offline.placement import as_accounted, pending_pods, snapshot_of
+from slackwater.app.offline.variants import VariantNodes, variants_of
 from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings
@@ -69,7 +70,7 @@ class Grown:
         return () if self.found.slack is None else unmet(self.found.slack)
 
 
-def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) -> Grown:
+def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool, variants: bool = True) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(
         settings,
@@ -78,7 +79,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool) ->
         after_scheduler=False,
     )
     cluster = as_accounted(cluster) if accounting else cluster
-    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices)
+    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices, variants=variants)
     slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
     snapshot = snapshot_of(cluster, policy=policy_of(settings).nodes if accounting else None)
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
@@ -119,16 +120,17 @@ def removal_groups(
     """The groups whose nodes may be removed, and the group of each node, from the result of `growable_groups`. If neither
     configuration nor labels name a group, all nodes but those of the control plane form one."""
     if groups or cluster.groups is not None:
-        return {each.name: each.group for each in groups}, group_of
+        return {each.owner: each.whole or each.group for each in groups}, group_of
     names = [node.name for node in cluster.nodes if not runs_control_plane(node)]
     whole = NodeGroup(name=_EVERY_NODE, provider="", min_size=0, max_size=len(names), target=len(names), instances=())
     return {_EVERY_NODE: whole}, dict.fromkeys(names, _EVERY_NODE)
 
 
 def growable_groups(
-    cluster: Cluster, settings: Settings, *, prices: PriceBook | None = None
+    cluster: Cluster, settings: Settings, *, prices: PriceBook | None = None, variants: bool = True
 ) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
-    """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming."""
+    """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming.
+    `variants`: a group whose nodes differ is planned as its variants."""
     known = cluster.groups
     if known is None:
         known = labelled_groups(cluster.nodes, settings.autoscaler.node_groups)
@@ -145,29 +147,36 @@ def growable_groups(
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])
-        group = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
-        template = template_of(
-            group,
-            [node for node in nodes if node.name not in found.starting],
-            pods_on=lambda name: running_pods.get(name, ()),
-            bought=found.bought,
-            daemons=cluster.daemons,
-            taints=taints,
-            kubernetes=cluster.kubernetes.version,
-            csi_nodes=cluster.storage.csi_nodes or {},
-            published=published,
-        )
-        for node in nodes:
-            used = any(not is_daemon(pod) for pod in running_pods.get(node.name, ()))
-            if node.name in found.starting or _awaits(node, template, taints, published, used=used):
-                starting.append(node.name)
-            else:
-                group_of[node.name] = group.name
-        upcoming = found.coming + sum(node.name not in group_of for node in nodes)
-        price = price_of_new(group, template, prices)
-        groups.append(
-            GrowableGroup(group=group, template=template, upcoming=upcoming, skip_reason=found.skip_reason, price=price)
-        )
+        whole = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
+        parts = variants_of(whole, nodes, found.coming) if variants and cluster.groups is None else []
+        for part in parts or (VariantNodes(group=whole, nodes=nodes, coming=found.coming),):
+            template = template_of(
+                part.group,
+                [node for node in part.nodes if node.name not in found.starting],
+                pods_on=lambda name: running_pods.get(name, ()),
+                bought=found.bought,
+                daemons=cluster.daemons,
+                taints=taints,
+                kubernetes=cluster.kubernetes.version,
+                csi_nodes=cluster.storage.csi_nodes or {},
+                published=published,
+            )
+            for node in part.nodes:
+                used = any(not is_daemon(pod) for pod in running_pods.get(node.name, ()))
+                if node.name in found.starting or _awaits(node, template, taints, published, used=used):
+                    starting.append(node.name)
+                else:
+                    group_of[node.name] = whole.name
+            groups.append(
+                GrowableGroup(
+                    group=part.group,
+                    template=template if template is None else part.holding_everywhere(template),
+                    upcoming=part.coming + sum(node.name not in group_of for node in part.nodes),
+                    skip_reason=found.skip_reason,
+                    price=price_of_new(whole, template, prices),
+                    whole=whole if parts else None,
+                )
+            )
     return tuple(groups), group_of, starting
 
 

@@ -4,7 +4,7 @@ In: a `Cluster` and settings, planned by `growth`. Out: the plan.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
@@ -12,9 +12,9 @@ from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.settings import Settings
-from slackwater.controllers.scaleup.costs import GroupCost, total_of
-from slackwater.controllers.scaleup.groups import SkipReason
-from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, ScaleUp, Unhelpable
+from slackwater.controllers.scaleup.costs import total_of
+from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
+from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, Unhelpable
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.prices import HourlyPrice
@@ -53,14 +53,13 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
     grown = planned_growth(cluster, settings, accounting=accounting)
     seconds = round(time.perf_counter() - began, 6)
     plan, slack = grown.found.plan, grown.found.slack
-    scale_ups = {scale_up.group: scale_up for scale_up in plan.scale_ups}
     placeholders = grown.found.slack.state.placeholders if grown.found.slack else ()
     # The placeholders that fit on existing nodes are listed as pods `slack/<n>`.
     placed = (*plan.schedulable, *((each.pod, each.place) for each in placeholders if each.place is not None))
     return ScaleUpAnswer(
-        groups=[_group(group.name, scale_ups.get(group.name), grown.costs.get(group.name)) for group in grown.groups],
+        groups=list(_groups(grown)),
         schedulable=[Placed(pod=str(pod.key), node=node) for pod, node in placed],
-        unhelpable=list(_unhelpable([*plan.unhelpable, *(slack.unhelpable if slack else ())])),
+        unhelpable=list(_unhelpable([*plan.unhelpable, *(slack.unhelpable if slack else ())], grown.groups)),
         not_counted=tuple(NotCounted(pod=str(each.pod.key), reason=each.why) for each in plan.passed_over),
         not_looked_at=tuple(str(pod.key) for pod in plan.not_looked_at),
         failures=tuple(FailedPart(about=each.about, error=each.error) for each in plan.failures),
@@ -84,22 +83,45 @@ def _packing(packed: PackedNodes) -> PackingAnswer:
     )
 
 
-def _group(name: GroupName, scale_up: ScaleUp | None, cost: GroupCost | None) -> GroupScaleUp:
-    return GroupScaleUp(
-        name=name,
-        new_nodes=0 if scale_up is None else scale_up.count,
-        pods=[] if scale_up is None else [str(pod.key) for pod in scale_up.pods],
-        price=None if cost is None else HourlyPrice.of(cost.node),
-        cost=None if cost is None else HourlyPrice.of(cost.planned),
-    )
+def _groups(grown: Grown) -> Iterator[GroupScaleUp]:
+    """An entry for each group, with its variants where it is planned as such."""
+    scale_ups = {scale_up.group: scale_up for scale_up in grown.found.plan.scale_ups}
+    by_owner: dict[GroupName, list[GrowableGroup]] = {}
+    for group in grown.groups:
+        by_owner.setdefault(group.owner, []).append(group)
+    for owner, parts in by_owner.items():
+        found = [(part, scale_ups[part.name]) for part in parts if part.name in scale_ups]
+        costs = [grown.costs[part.name] for part in parts if part.name in grown.costs]
+        node = {cost.node for cost in costs}
+        yield GroupScaleUp(
+            name=owner,
+            new_nodes=sum(scale_up.count for _, scale_up in found),
+            pods=[str(pod.key) for _, scale_up in found for pod in scale_up.pods],
+            variants={part.name: scale_up.count for part, scale_up in found if part.whole is not None} or None,
+            price=HourlyPrice.of(node.pop()) if len(node) == 1 else None,
+            cost=HourlyPrice.of(total_of(cost.planned for cost in costs)),
+        )
 
 
-def _unhelpable(found: Sequence[Unhelpable]) -> Iterator[UnhelpablePod]:
+def _by_group(
+    reasons: Mapping[GroupName, GroupRefusal | SkipReason], groups: Sequence[GrowableGroup]
+) -> Iterator[tuple[GroupName, GroupRefusal | SkipReason]]:
+    """The reasons by group; by variant where those of a group differ."""
+    owners = {group.name: group.owner for group in groups}
+    of_owner: dict[GroupName, list[GroupRefusal | SkipReason]] = {}
+    for name, reason in reasons.items():
+        of_owner.setdefault(owners[name], []).append(reason)
+    shared = {owner for owner, each in of_owner.items() if all(reason == each[0] for reason in each)}
+    for name, reason in reasons.items():
+        yield owners[name] if owners[name] in shared else name, reason
+
+
+def _unhelpable(found: Sequence[Unhelpable], groups: Sequence[GrowableGroup]) -> Iterator[UnhelpablePod]:
     """An entry for each pod. Of pods with the same reasons the first has them; the others too, as far as `_MOST_REASONS`
     allows, and else `same_as`, the name of the first."""
     left = _MOST_REASONS - sum(len(unhelpable.groups) for unhelpable in found)
     for unhelpable in found:
-        why = {name: _why(reason) for name, reason in unhelpable.groups.items()}
+        why = {name: _why(reason) for name, reason in _by_group(unhelpable.groups, groups)}
         first = str(unhelpable.pods[0].key)
         yield UnhelpablePod(pod=first, groups=why)
         for pod in unhelpable.pods[1:]:

@@ -150,6 +150,8 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
             yield from columns([(*row, *cells) for row, cells in zip(rows, money, strict=True)], right=(1, 2, 3, 4))
         else:
             yield from columns(rows, right=(1, 2))
+        for name, count in (each for group in groups for each in group.get("variants", {}).items()):
+            yield f"of which {count} of {name}"
     else:
         yield "no node group: no provider has reported one, and neither labels nor the configuration name any"
     yield from _cost(answer)

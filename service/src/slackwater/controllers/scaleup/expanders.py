@@ -123,7 +123,7 @@ def chain_of(
     names: Sequence[ExpanderName],
     *,
     seed: int,
-    priorities: Priorities,
+    priority_of: Callable[[GroupName], int | None],
     weights: Weights,
     largest: Resources,
     prices: Sequence[int] = (),
@@ -137,7 +137,7 @@ def chain_of(
         "most-pods": most_pods,
         "least-nodes": least_nodes,
         "random": lot,
-        "priority": partial(rank, priorities=priorities),
+        "priority": partial(rank, priority_of=priority_of),
         "least-waste": partial(waste, weights=weights),
         "price": partial(cost, prices=prices, formula=formula),
         "smallest-node": partial(node_size, weights=weights, largest=largest),
@@ -180,10 +180,10 @@ def _compiled(rank: int, expressions: Iterable[object]) -> Iterable[re.Pattern[s
             raise BadPriorities(f"priorities[{rank}]: {expression!r:.80}: {err}") from err
 
 
-def rank(option: Option, priorities: Priorities) -> tuple[bool, int]:
+def rank(option: Option, priority_of: Callable[[GroupName], int | None]) -> tuple[bool, int]:
     """The measure of an option by its groups' priority, which is the same for all groups of a bundle. An option without a
     priority comes last."""
-    found = priorities.of(option.names[0])
+    found = priority_of(option.names[0])
     return found is None, -(found or 0)
 
 

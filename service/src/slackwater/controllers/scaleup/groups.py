@@ -63,6 +63,9 @@ class GrowableGroup:
     `upcoming`: the number of the group's nodes that were ordered and are not in the snapshot yet. Planning adds them as copies
     of the template. `dead`: how many nodes of the group's target will never come; they do not count for its minimum. `price`:
     what a new node costs; None if prices are not configured, or the group has no template.
+
+    `whole`: the group of which this is a variant; None if it is a group of its own. A group whose nodes differ is planned as
+    its variants. Their targets add up to that of the whole, and its maximum is theirs together.
     """
 
     group: NodeGroup
@@ -71,10 +74,16 @@ class GrowableGroup:
     skip_reason: SkipReason | None = None
     dead: int = 0
     price: Price | None = None
+    whole: NodeGroup | None = None
 
     @property
     def name(self) -> GroupName:
         return self.group.name
+
+    @property
+    def owner(self) -> GroupName:
+        """The name of the group that the provider knows."""
+        return (self.whole or self.group).name
 
 
 #: By resource name: `cpu` in milliCPU, `memory` and huge pages in bytes, devices by number.
@@ -158,6 +167,7 @@ class Budget:
         """The budget of one planning. `nodes`: all existing and upcoming nodes. `max_nodes`: the most nodes of the whole plan;
         0: no limit."""
         limits = [limit for quota in quotas for limit in _limits_left(quota, groups, nodes)]
+        limits += _limits_of_wholes(groups)
         if max_nodes:
             text = f"one plan adds at most {max_nodes} nodes"
             limits.append(_LimitLeft(text=text, left=max_nodes, takes=(1,) * len(groups)))
@@ -228,6 +238,14 @@ def _limits_left(quota: NodeQuota, groups: Sequence[GrowableGroup], nodes: Seque
             left=limit - sum(amount_of(node, resource) for node in counted),
             takes=tuple(amount_of(node, resource) if node is not None and counts_for(quota, node) else 0 for node in templates),
         )
+
+
+def _limits_of_wholes(groups: Sequence[GrowableGroup]) -> Iterable[_LimitLeft]:
+    """The maximum of each group that is planned as variants."""
+    most = {group.whole.name: group.whole.max_size for group in groups if group.whole is not None}
+    for name, max_size in most.items():
+        has = sum(group.group.target for group in groups if group.owner == name)
+        yield _LimitLeft(text=_GROUP_FULL, left=max_size - has, takes=tuple(int(group.owner == name) for group in groups))
 
 
 def counts_for(quota: NodeQuota, node: Node) -> bool:

@@ -274,6 +274,8 @@ class _ScaleUpPlanning:
         self._skip_reasons = [group.skip_reason or (_NO_TEMPLATE if group.template is None else None) for group in self._groups]
         self._prices = [0 if group.price is None else group.price.micros for group in self._groups]
         self._packings: list[PackedOption] = []
+        ranked = "priority" in policy.expanders
+        self._ranks = [policy.priorities.of(group.owner) if ranked else None for group in self._groups]
         self._new = NewPlan(snapshot=snapshot, groups=self._groups, pods=demand.counted)
         self._nominated = place_nominated(snapshot, demand.nominated)
 
@@ -372,10 +374,9 @@ class _ScaleUpPlanning:
 
     def _by_rank(self) -> list[list[int]]:
         """The groups that may grow, those of one priority together, the highest first."""
-        priorities, ranks = self._policy.priorities, dict[int | None, list[int]]()
-        for at, group in enumerate(self._groups):
+        ranks: dict[int | None, list[int]] = {}
+        for at, rank in enumerate(self._ranks):
             if self._skip_reasons[at] is None:
-                rank = priorities.of(group.name) if "priority" in self._policy.expanders else None
                 ranks.setdefault(rank, []).append(at)
         return [ranks[rank] for rank in sorted(ranks, key=lambda rank: (rank is None, -(rank or 0)))]
 
@@ -417,7 +418,7 @@ class _ScaleUpPlanning:
         merit = chain_of(
             policy.expanders,
             seed=policy.seed,
-            priorities=policy.priorities,
+            priority_of={group.name: rank for group, rank in zip(self._groups, self._ranks, strict=True)}.get,
             weights=weights_of(nodes),
             largest=largest_of(nodes),
             prices=self._prices,
@@ -427,7 +428,7 @@ class _ScaleUpPlanning:
             self._groups,
             self._template_nodes.empty,
             [at for at, skip_reason in enumerate(self._skip_reasons) if skip_reason is None],
-            ranks=[policy.priorities.of(group.name) if "priority" in policy.expanders else None for group in self._groups],
+            ranks=self._ranks,
             balance=policy.balance_similar_groups,
             ignored_labels=policy.balancing_ignored_labels,
         )
