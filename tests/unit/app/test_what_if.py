@@ -1,9 +1,10 @@
 """What-if on a running service: the same answer as on a file, with what a question supposes, and refusals that say where."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -15,6 +16,7 @@ from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.question import GroupRegistryView, WhatIfService
 from slackwater.cli.main import main
 from slackwater.cluster.nodegroups.status import NodeGroupBackoff, NodeGroupStatus
+from slackwater.configuration.values import Section
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
@@ -270,6 +272,56 @@ async def test_what_cannot_be_supposed_is_refused_with_its_place(supposed: Obj, 
     with pytest.raises(WhatIfRefused) as refused:
         await running.ask(**supposed)
     assert want in str(refused.value)
+
+
+#: A configuration in which every setting that names a file does.
+EVERY_FILE = """
+autoscaler:
+  prices: {table: FILE}
+  providers:
+    clusterapi: {kubeconfig: FILE}
+    externalgrpc: {address: "a:1", tls: {caFile: FILE, certFile: FILE, keyFile: FILE}}
+extender: {schedulerConfig: FILE, schedulerTLS: {caFile: FILE, certFile: FILE, keyFile: FILE}}
+listeners:
+  extender: {tls: {certFile: FILE, keyFile: FILE, clientCAFile: FILE}}
+  agents: {tls: {certFile: FILE, keyFile: FILE, clientCAFile: FILE}, authentication: {certificates: {commonNamePrefix: agent-}}}
+  ops: {tls: {certFile: FILE, keyFile: FILE, clientCAFile: FILE}}
+recording: {file: FILE}
+"""
+
+
+def settings_with_files(section: type[Section] = Settings, at: str = "") -> Iterator[str]:
+    """The places of the settings whose example is a path."""
+    for name, field in section.model_fields.items():
+        key = f"{at}{field.alias or name}"
+        if any(str(example).startswith("/") for example in field.examples or ()):
+            yield key
+        for part in (field.annotation, *get_args(field.annotation)):
+            if isinstance(part, type) and issubclass(part, Section):
+                yield from settings_with_files(part, f"{key}.")
+
+
+async def test_a_supposed_configuration_names_no_file(tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("s3cret,and more\nabc,def\n")
+    running = Running(a_node("n"), a_pod("p"), settings=settings_of(a_group("pool-a")))
+    for text in (EVERY_FILE, "extender: {schedulerConfig: FILE}", "autoscaler: {prices: {table: FILE}}"):
+        with pytest.raises(WhatIfRefused) as refused:
+            await running.ask(configuration=yaml.safe_load(text.replace("FILE", str(secret))))
+        places = [line.split(": ")[1] for line in str(refused.value).splitlines()]
+        want = f'got "{secret}", want no file that the service would read: a supposed configuration may name none'
+        assert str(refused.value).splitlines() == [f"configuration: {place}: {want}" for place in places]
+        assert text != EVERY_FILE or sorted(places) == sorted(settings_with_files())
+
+
+async def test_a_supposed_configuration_keeps_the_files_of_the_service_and_moves_none(tmp_path: Path) -> None:
+    table = tmp_path / "prices.csv"
+    table.write_text("instance type,price per hour\nlarge,0.5\n")
+    running = Running(a_node("n"), settings=settings_of(a_group("pool-a"), prices={"table": str(table)}))
+    await running.ask(configuration={"autoscaler": {"prices": {"table": str(table)}}})
+    await running.ask(configuration={"autoscaler": {"prices": None}})
+    with pytest.raises(WhatIfRefused, match=r"extender\.schedulerConfig: got"):
+        await running.ask(configuration={"extender": {"schedulerConfig": str(table)}})
 
 
 async def test_asking_changes_nothing() -> None:

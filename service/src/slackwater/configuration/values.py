@@ -387,7 +387,9 @@ Currency = Annotated[str, Name(pattern=r"[A-Z]{3}", longest=3, words="a currency
 Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
 ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]
 GroupName = Annotated[str, Name(pattern=_LABEL_VALUE, longest=63, words="a label value: letters, digits, '-', '_' and '.'")]
-FilePath = Annotated[str, Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path of a file")]
+#: Marks the settings that name a file: whoever may suppose a configuration over HTTP may not choose what the service reads.
+FILE_PATH: Final = Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path of a file")
+FilePath = Annotated[str, FILE_PATH]
 ServerName = Annotated[str, Name(pattern=r"[A-Za-z0-9.:-]+", longest=253, words="a DNS name or IP address")]
 NamePrefix = Annotated[str, Name(pattern=r"[^\x00-\x1f]*", longest=253, words="the beginning of a name")]
 Audience = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=253, words="an audience without blanks")]

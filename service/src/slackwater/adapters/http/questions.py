@@ -186,7 +186,7 @@ class WhatIfBody(BaseModel):
         dict[str, Any],
         Field(
             description="Laid over the configuration in force: mappings are merged, lists of named entries by name, null gives "
-            "a default back."
+            "a default back. It may name no file but those of the configuration in force."
         ),
     ] = {}
     accounting: Annotated[

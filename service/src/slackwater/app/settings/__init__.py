@@ -6,7 +6,7 @@ Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problem
 
 from slackwater.app.settings.cross_validation import notes, unsupported
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
-from slackwater.app.settings.reading import as_file, load, loads, schema
+from slackwater.app.settings.reading import as_file, file_paths, load, loads, schema
 from slackwater.app.settings.reload import SettingsChange, live, watch_settings
 from slackwater.configuration.problems import Problem, SettingsError, UnreadableSettings
 
@@ -19,6 +19,7 @@ __all__ = [
     "SettingsError",
     "UnreadableSettings",
     "as_file",
+    "file_paths",
     "live",
     "load",
     "loads",

@@ -14,7 +14,7 @@ import ast
 import copy
 import difflib
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
@@ -29,7 +29,7 @@ from slackwater.app.settings.cross_validation import conflicts
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
 from slackwater.configuration.problems import Problem, SettingsError, Steps, UnreadableSettings, json_path, show
 from slackwater.configuration.text_tree import DEEPEST, LARGEST_TEXT, Document, read_document
-from slackwater.configuration.values import REFUSED, Kind, Section
+from slackwater.configuration.values import FILE_PATH, REFUSED, Kind, Section
 
 _WANTED: Final = {
     "bool_type": "true or false",
@@ -156,6 +156,24 @@ def parse(data: bytes, *, source: str = "") -> Settings:
 def as_file(settings: Settings) -> dict[str, Any]:
     """The JSON value of a file with these settings, every key included."""
     return settings.model_dump(mode="json", by_alias=True)
+
+
+def file_paths(part: object, at: Steps = ()) -> Iterator[tuple[Steps, object]]:
+    """Yields each setting of a section that names a file, with its place."""
+    if isinstance(part, Section):
+        for name, field in type(part).model_fields.items():
+            value, place = getattr(part, name), (*at, field.alias or name)
+            if FILE_PATH in field.metadata or _holds_path(field.annotation):
+                yield from [(place, value)] if value else []
+            else:
+                yield from file_paths(value, place)
+    elif isinstance(part, Mapping | tuple):
+        for key, value in part.items() if isinstance(part, Mapping) else enumerate(part):
+            yield from file_paths(value, (*at, key))
+
+
+def _holds_path(annotation: object) -> bool:
+    return any(part == FILE_PATH or _holds_path(part) for part in get_args(annotation))
 
 
 def read_bytes(path: str | Path) -> bytes:

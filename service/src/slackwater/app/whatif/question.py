@@ -21,7 +21,7 @@ from slackwater.app.offline.version import VersionFound
 from slackwater.app.policies import policy_of
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
 from slackwater.app.settings import Settings, SettingsError
-from slackwater.app.whatif.suppose import configured, regrouped, suppose
+from slackwater.app.whatif.suppose import configured, refuse_files, regrouped, suppose
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaleup.expanders import Priorities
 from slackwater.controllers.scaleup.groups import SkipReason
@@ -166,6 +166,7 @@ class WhatIfQuestion:
         supposed = self.supposed
         try:
             settings = configured(self.settings, supposed.configuration)
+            refuse_files(self.settings, settings)
             accounting = supposed.accounting
             cluster = cluster_of(replica, self.group_registry, self.now, accounting=accounting, ended=self.ended)
             cluster = regrouped(cluster, self.settings, settings)

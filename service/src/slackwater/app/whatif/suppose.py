@@ -14,7 +14,8 @@ from slackwater.app.offline.cluster import READ, Cluster, read_cluster
 from slackwater.app.offline.known_groups import configured_group
 from slackwater.app.offline.objects import BUFFER, POD_TEMPLATE, TAINT_RULE, ClusterError
 from slackwater.app.offline.version import VersionRequest
-from slackwater.app.settings import Settings, SettingsError, as_file, loads
+from slackwater.app.settings import Settings, SettingsError, as_file, file_paths, loads
+from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.model.devices import DeviceObjects
 from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import KubernetesVersion
@@ -163,6 +164,28 @@ def configured(in_force: Settings, changes: Mapping[str, Any]) -> Settings:
         return loads(json.dumps(_merged(as_file(in_force), changes))) if changes else in_force
     except SettingsError as error:
         raise SettingsError(error.problems, source="configuration") from error
+
+
+def refuse_files(in_force: Settings, supposed: Settings) -> None:
+    """Refuses supposed settings that name a file: the service would read it, and errors quote what is in files. The files of
+    the settings in force are the service's own.
+
+    :raises SettingsError: it names all of them.
+    """
+    own = {(_keys(at), path) for at, path in file_paths(in_force)}
+    wanted = "no file that the service would read: a supposed configuration may name none"
+    problems = [
+        Problem(path=json_path(at), seen=show(path), wanted=wanted)
+        for at, path in file_paths(supposed)
+        if (_keys(at), path) not in own
+    ]
+    if problems:
+        raise SettingsError(problems, source="configuration")
+
+
+def _keys(at: Steps) -> Steps:
+    """The place without positions in lists, which change where an entry is added."""
+    return tuple(step for step in at if not isinstance(step, int))
 
 
 def regrouped(cluster: Cluster, in_force: Settings, supposed: Settings) -> Cluster:
