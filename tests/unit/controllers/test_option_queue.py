@@ -5,16 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.expanders import CPU_AND_MEMORY, NO_PRIORITIES, chain_of
 from slackwater.controllers.scaleup.groups import Budget, NodeQuota, counted
 from slackwater.controllers.scaleup.option_queue import OptionQueue
-from slackwater.model.objects import Pod
+from slackwater.controllers.scaleup.plan import plan_scale_up
+from slackwater.model.objects import Pod, Taint
+from slackwater.model.pod_constraints import Toleration
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.node_facts import HOSTNAME
+from tests.laws.controllers.test_optimistic_laws import spread_pods
 from tests.support import installed
-from tests.support.builders import a_pod
-from tests.support.scalingup import a_group, a_template, grown, planned
+from tests.support.builders import a_node, a_pod
+from tests.support.scalingup import a_group, a_template, demand_of, grown, planned
 
 
 class Bidding:
@@ -111,3 +117,33 @@ def test_five_hundred_groups_each_get_the_node_for_their_own_pod() -> None:
     assert set(grown(plan).values()) == {1}
     assert len(grown(plan)) == 400
     assert len(plan.unhelpable) == 100
+
+
+def rows_judged(pools: int, each: int) -> int:
+    """The rows that a plan judges in a cluster of pools with taints, where each pool has workloads with a zone spread."""
+    nodes = [
+        structs.replace(
+            a_node(f"n{pool}-{at}", cpu="0", labels={HOSTNAME: f"n{pool}-{at}", "zone": f"z{at % 3}"}),
+            taints=(Taint("team", f"t{pool}", "NoSchedule"),),
+        )
+        for pool in range(pools)
+        for at in range(each)
+    ]
+    pods = []
+    for at, pod in enumerate(spread_pods(4 * pools)):
+        tolerations = (Toleration("team", "Equal", f"t{at // 6 % pools}", ""),)
+        pods.append(structs.replace(pod, kind=replace(pod.kind, tolerations=tolerations)))
+    new = [
+        structs.replace(a_template(f"t{pool}", labels={"zone": "z0"}), taints=nodes[each * pool].taints)
+        for pool in range(pools)
+    ]
+    groups = [a_group(f"g{pool}", template) for pool, template in enumerate(new)]
+    snapshot = ClusterSnapshot.build(nodes, pods)
+    with snapshot.fork():
+        plan = plan_scale_up(snapshot, demand_of(pods), groups, policy=installed.SCALE_UP, clock=lambda: 0.0)
+    assert len(grown(plan)) == pools
+    return snapshot.rows_judged
+
+
+def test_a_pool_that_grows_lets_no_other_pool_be_estimated_again() -> None:
+    assert rows_judged(16, 4) < 5 * rows_judged(8, 4), "each pool is judged on all nodes, so this is quadratic in the pools"

@@ -254,6 +254,10 @@ class AlikePods:
             self._keys[kind] = found
         return found
 
+    def counted_for(self, kind: KindId) -> set[KindId]:
+        """The equivalence groups whose pods the rules about pods that apply to the group count, or that have such rules."""
+        return {other for _, counter in self._rules(self._snapshot.of(kind)) for other in counter.kinds}
+
     def _demands(self, numbered: NumberedGroup) -> Hashable | None:
         """All that verdicts read of a group but its owner; None if the group is alike to no other one."""
         snapshot, kind, asks = self._snapshot, numbered.kind, numbered.asks

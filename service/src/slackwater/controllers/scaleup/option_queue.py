@@ -19,7 +19,7 @@ serves all of them. Invariant: groups with equal keys get the
 same estimate on the same snapshot, as long as no limit on their sizes ends it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Final
@@ -48,7 +48,8 @@ _FEW: Final = 64
 
 class OptionQueue:
     """A queue of the options of `bundles`; the one with the smallest `merit` is the best. `estimate` makes a bundle's option.
-    `bound` returns what the merit of that option is at least; None if that is not known."""
+    `bound` returns what the merit of that option is at least; None if that is not known. `affected` returns the bundles
+    of whose estimates an option in the snapshot may change the verdicts; without it, all of them that move."""
 
     def __init__(
         self,
@@ -58,9 +59,10 @@ class OptionQueue:
         estimate: Callable[[Bundle], Option],
         merit: Callable[[Option], Merit],
         bound: Callable[[Bundle], Merit | None] = lambda _: None,
+        affected: Callable[[Option], Container[Bundle]] | None = None,
     ) -> None:
         self._budget = budget
-        self._estimate, self._merit, self._bound = estimate, merit, bound
+        self._estimate, self._merit, self._bound, self._affected = estimate, merit, bound, affected
         self._options: dict[Bundle, Option] = {}
         #: Grows with every estimate of the bundle, so that entries of earlier estimates are recognized.
         self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
@@ -71,6 +73,8 @@ class OptionQueue:
         self._moving: dict[Bundle, None] = {}
         #: Options that must be estimated again before they are taken.
         self._outdated: dict[Bundle, None] = {}
+        #: Those of them that wait with a bound.
+        self._bounded: dict[Bundle, None] = {}
         for bundle in bundles:
             self._enter(bundle)
 
@@ -98,20 +102,32 @@ class OptionQueue:
 
     def took(self, option: Option, *, shown: bool) -> None:
         """Updates the queue after the option was taken into the plan. `shown`: its pods were placed in the snapshot."""
-        self._outdated[option.bundle] = None
+        outdated = {option.bundle: None}
         for kind in option.kinds:
-            self._outdated.update(self._of_kind.get(kind, {}))
+            outdated.update(self._of_kind.get(kind, {}))
         for limit, _ in self._budget.needs(option.groups):
             needs, left = self._needs.get(limit, []), self._budget.left(limit)
             while needs and -needs[0][0] > left:
                 _, version, bundle = heappop(needs)
                 if version == self._version[bundle]:
-                    self._outdated[bundle] = None
+                    outdated[bundle] = None
         if shown:
-            self._outdated.update(self._moving)
-        if len(self._outdated) <= _FEW:
-            for bundle in list(self._outdated):
-                self._enter(bundle)
+            outdated.update(dict.fromkeys(self._changed_by(option)))
+        self._outdated.update(outdated)
+        for bundle in outdated:
+            self._bounded.pop(bundle, None)
+        again = [bundle for bundle in self._outdated if bundle not in self._bounded]
+        for bundle in again if len(again) <= _FEW else ():
+            self._enter(bundle)
+
+    def _changed_by(self, option: Option) -> Iterator[Bundle]:
+        """The bundles whose verdicts the pods and nodes of the option, which are in the snapshot, may have changed."""
+        affected = None if self._affected is None else self._affected(option)
+        present = option.at[option.at < 0]
+        for bundle in (*self._moving, *self._bounded):
+            known = self._options.get(bundle)
+            if affected is None or bundle in affected or (known is not None and np.isin(known.at, present).any()):
+                yield bundle
 
     def _enter(self, bundle: Bundle) -> None:
         """Puts the bundle into the queue by the bound on its merit; by its option if no bound is known."""
@@ -120,7 +136,7 @@ class OptionQueue:
             self._renew(bundle)
             return
         self._forget(bundle)
-        self._outdated[bundle] = None
+        self._outdated[bundle] = self._bounded[bundle] = None
         heappush(self._queue, (bound, self._version[bundle], bundle))
 
     def _renew(self, bundle: Bundle) -> None:
@@ -139,10 +155,10 @@ class OptionQueue:
 
     def _forget(self, bundle: Bundle) -> None:
         self._version[bundle] += 1
-        self._outdated.pop(bundle, None)
-        self._moving.pop(bundle, None)
-        known = self._options.pop(bundle, None)
-        for kind in known.kinds if known is not None else ():
+        for known in (self._outdated, self._bounded, self._moving):
+            known.pop(bundle, None)
+        option = self._options.pop(bundle, None)
+        for kind in option.kinds if option is not None else ():
             self._of_kind.get(kind, {}).pop(bundle, None)
 
 

@@ -34,6 +34,7 @@ from slackwater.controllers.scaleup.groups import (
     upcoming_name,
 )
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
+from slackwater.controllers.scaleup.option_effects import OptionEffects
 from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstimates
 from slackwater.controllers.scaleup.outcome import (
     GroupRefusal,
@@ -432,7 +433,15 @@ class _ScaleUpPlanning:
             balance=policy.balance_similar_groups,
             ignored_labels=policy.balancing_ignored_labels,
         )
-        queue = OptionQueue(bundles, self._budget, estimate=self._estimated, merit=merit, bound=partial(self._bound, merit))
+        moving = self._template_nodes.inter_pod_constraints.moving
+        queue = OptionQueue(
+            bundles,
+            self._budget,
+            estimate=self._estimated,
+            merit=merit,
+            bound=partial(self._bound, merit),
+            affected=OptionEffects(self._template_nodes, bundles).of if moving else None,
+        )
         while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
             shown = self._take(option)
             if not self._runs or self._is_over():

@@ -76,8 +76,11 @@ class TemplateNodes:
         self._amounts: dict[KindId, list[tuple[int, int]]] = {}
         self._takers: Mask | None = None
         self.inter_pod_constraints = InterPodConstraints(snapshot, kinds)
-        pods = [pod for _, template in self._templates for pod in template.running_pods]
-        self._running_pods = set(map(KindId, snapshot.number(pods).tolist()))
+        #: The equivalence groups of the DaemonSet pods that come with a new node of each group.
+        self.running_kinds: list[set[KindId]] = [set() for _ in groups]
+        for group, template in self._templates:
+            self.running_kinds[group].update(map(KindId, snapshot.number(template.running_pods).tolist()))
+        self._running_pods = set[KindId]().union(*self.running_kinds)
         self.alike = AlikePods(snapshot, kinds if self.inter_pod_constraints.moving else (), self._running_pods)
         with self.template_rows() as rows:
             self.empty, self.total = _left(snapshot, rows, len(groups))
