@@ -22,12 +22,8 @@ Floats = npt.NDArray[np.float64]
 _NO_ROWS: Final = np.zeros(0, np.int32)
 _NO_VALUES: Final = np.zeros(0)
 _OPTIONS: Final = {"output_flag": False, "threads": 1, "random_seed": 1}
-#: Branch and bound ends within half a percent, and spends nothing on finding patterns early.
-_ROUGH: Final = {"mip_rel_gap": 0.005, "mip_heuristic_effort": 0.0}
 #: An artificial column costs so many times the dearest node.
 _DEARER: Final = 100.0
-#: What the solver returns as 2.9999999 is 3.
-_NEARLY: Final = 1e-6
 
 
 def has_solver() -> bool:
@@ -51,6 +47,15 @@ class LinearPlan:
     charges: Floats
 
 
+def _scales(problem: PackingProblem) -> Int64:
+    """By what each common limit is divided: limits on bytes would be 2^40 times as large as other rows."""
+    return np.asarray(problem.limits_taken.max(axis=1, initial=1))
+
+
+def _scaled(problem: PackingProblem) -> Floats:
+    return np.asarray(problem.limits_taken / _scales(problem)[:, None])
+
+
 class MasterProblem:
     """The linear program over the patterns that are known so far. Rows: the kinds, then each variant's room, then the common
     limits."""
@@ -67,8 +72,7 @@ class MasterProblem:
             self._lp.setOptionValue(name, value)
         for demand in problem.demand.tolist():
             self._lp.addRow(demand, self._infinite, 0, _NO_ROWS, _NO_VALUES)
-        #: Limits on bytes would be 2^40 times as large as other rows.
-        self._taken = problem.limits_taken / np.maximum(problem.limits_taken.max(axis=1, initial=1), 1)[:, None]
+        self._taken = _scaled(problem)
         for most in self._most(problem.room, problem.limits):
             self._lp.addRow(-self._infinite, most, 0, _NO_ROWS, _NO_VALUES)
         dear = _DEARER * float(problem.prices.max()) / MICROS
@@ -104,8 +108,7 @@ class MasterProblem:
             self._lp.changeRowBounds(row, -self._infinite, most)
 
     def _most(self, room: Int64, limits: Int64) -> list[float]:
-        scale = np.maximum(self._problem.limits_taken.max(axis=1, initial=1), 1)
-        return [*room.tolist(), *(limits / scale).tolist()]
+        return [*room.tolist(), *(limits / _scales(self._problem)).tolist()]
 
     def solve(self) -> LinearPlan:
         self._lp.run()
@@ -121,28 +124,35 @@ class MasterProblem:
         )
 
 
-def exact(problem: PackingProblem, variant: int, values: Floats, most_nodes: int) -> tuple[float, Pattern | None]:
-    """The best pattern of a variant by branch and bound: a value that no pattern exceeds, and the pattern that was found.
-    `most_nodes`: the most branches; with fewer than needed, the value is above that of the best pattern."""
-    kinds = np.flatnonzero(problem.takes[variant] & (values > 0))
-    most = np.minimum(problem.demand, problem.most)[kinds]
+def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int64) -> tuple[float, Floats]:
+    """The assignment program: the least cost if pods, and nodes, could be divided, infinite if limits do not allow it; and how
+    many nodes of each variant it takes, shape (variants,)."""
     solver = _solver()
-    mip = solver.Highs()
-    for name, value in {**_OPTIONS, **_ROUGH, "mip_max_nodes": most_nodes}.items():
-        mip.setOptionValue(name, value)
-    for at, kind in enumerate(kinds.tolist()):
-        mip.addVar(0, float(most[at]))
-        mip.changeColCost(at, -values[kind])
-        mip.changeColIntegrality(at, solver.HighsVarType.kInteger)
-    for line in np.flatnonzero(problem.amounts[kinds].any(axis=0)).tolist():
-        shares = problem.amounts[kinds, line] / max(int(problem.empty[variant, line]), 1)
-        mip.addRow(-solver.kHighsInf, 1.0, len(kinds), np.arange(len(kinds), dtype=np.int32), shares)
-    mip.run()
-    counts = np.zeros(len(values), np.int64)
-    found = np.array(mip.getSolution().col_value)
-    bound = -float(mip.getInfo().mip_dual_bound)
-    if len(found) != len(kinds):
-        return bound, None
-    counts[kinds] = np.floor(found + _NEARLY)
-    fits = (counts @ problem.amounts <= problem.empty[variant]).all()
-    return bound, Pattern(variant=variant, counts=counts) if fits else None
+    program = solver.Highs()
+    for name, value in _OPTIONS.items():
+        program.setOptionValue(name, value)
+    n_kinds, n_lines = problem.amounts.shape
+    for pods in demand.tolist():
+        program.addRow(pods, solver.kHighsInf, 0, _NO_ROWS, _NO_VALUES)
+    n_variants, taken = len(problem.prices), _scaled(problem)
+    for _ in range(n_variants * n_lines):
+        program.addRow(-solver.kHighsInf, 0.0, 0, _NO_ROWS, _NO_VALUES)
+    for most in (limits / _scales(problem)).tolist():
+        program.addRow(-solver.kHighsInf, most, 0, _NO_ROWS, _NO_VALUES)
+    lines = n_kinds + np.arange(n_variants * n_lines, dtype=np.int32).reshape(n_variants, n_lines)
+    for variant in range(n_variants):
+        limited = np.flatnonzero(taken[:, variant])
+        rows = np.concatenate([lines[variant], n_kinds + lines.size + limited]).astype(np.int32)
+        values = np.concatenate([-np.ones(n_lines), taken[limited, variant]])
+        cost = float(problem.prices[variant]) / MICROS
+        program.addCol(cost, 0, float(room[variant]), len(rows), rows, values)
+        shares = problem.amounts / np.maximum(problem.empty[variant], 1)
+        for kind in np.flatnonzero(problem.takes[variant] & (demand > 0)).tolist():
+            rows = np.concatenate([[kind], lines[variant]]).astype(np.int32)
+            program.addCol(0.0, 0, solver.kHighsInf, n_lines + 1, rows, np.concatenate([[1.0], shares[kind]]))
+    program.run()
+    if program.getModelStatus() != solver.HighsModelStatus.kOptimal:
+        return float("inf"), np.zeros(n_variants)
+    numbers = np.array(program.getSolution().col_value)
+    first = np.cumsum([0, *(1 + np.count_nonzero(problem.takes & (demand > 0), axis=1))[:-1]])
+    return float(program.getInfo().objective_function_value), numbers[first]

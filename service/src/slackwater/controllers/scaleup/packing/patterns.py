@@ -3,9 +3,6 @@
 That is a bounded knapsack problem with several dimensions for each variant. All variants are searched at once with columns: a
 beam search takes the kinds of pods in the order of their value for what they take, and keeps the `width` fillings that promise
 most. What is left of a node is valued at the density of the next kind, as in the branch and bound of knapsack problems.
-
-`upper_bounds`: a value that no pattern of a variant can exceed. For any weights of the lines, a node's pods together take at
-most the weighted sum of its lines, so they are worth at most the best density.
 """
 
 from typing import Final, NamedTuple
@@ -21,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 _DIRECTIONS: Final = 9
 #: The weight of each line besides, so that no pod seems to take nothing.
 _LEAST: Final = 0.05
+#: A search looks at so many kinds, the densest.
+MOST_TURNS: Final = 200
 #: So many patterns of a variant are used at a time.
 _TOP: Final = 3
 _UNLIMITED: Final = 2**40
@@ -45,10 +44,6 @@ class PatternSearch:
         self._shares: Floats = np.einsum("vkl,dl->dvk", shares, _directions(problem.amounts.shape[1]))
         self._weights: Floats = _directions(problem.amounts.shape[1])[:, None] / has[None]
 
-    def upper_bounds(self, values: Floats) -> Floats:
-        """For each variant, the value that no pattern exceeds; shape (variants,). `values`: of a pod of each kind."""
-        return np.asarray(self._densities(values).max(axis=2).min(axis=0))
-
     def _densities(self, values: Floats) -> Floats:
         return np.where(self._problem.takes[None], values / self._shares, 0.0)
 
@@ -71,29 +66,27 @@ class PatternSearch:
         best = of_direction[:, worth].argmin(axis=0)
         weighed = densities[best, worth], self._weights[best, worth]
         value, counts = self._filled(worth, weighed, demanded, demand, beam)
-        found = []
-        for at, variant in enumerate(worth.tolist()):
-            top = np.argsort(-value[at], kind="stable")[:_TOP]
-            found += [Pattern(variant=variant, counts=counts[at, one]) for one in top if value[at, one] > least[variant]]
-        return found
+        used = zip(*np.nonzero(value > least[worth][:, None]), strict=True)
+        return [Pattern(variant=int(worth[at]), counts=counts[at, one]) for at, one in used]
 
     def _filled(
         self, variants: Rows, weighed: tuple[Floats, Floats], values: Floats, demand: Int64, beam: Beam
     ) -> tuple[Floats, Int64]:
-        """The fillings that the beam search keeps: their values, shape (variants, width), and pods of each kind, shape
-        (variants, width, kinds). `weighed`: the densities, shape (variants, kinds), and the weights of the lines for one unit,
-        shape (variants, lines)."""
+        """The `_TOP` best fillings that the beam search keeps: their values, shape (variants, top), and pods of each kind,
+        shape (variants, top, kinds). `weighed`: the densities, shape (variants, kinds), and the weights of the lines for one
+        unit, shape (variants, lines)."""
         problem, n, (densities, weights) = self._problem, len(variants), weighed
-        order = np.argsort(-densities, axis=1, kind="stable")
+        turns = min(int((densities > 0).sum(axis=1).max()), MOST_TURNS)
+        order = np.argsort(-densities, axis=1, kind="stable")[:, :turns]
         density = np.take_along_axis(densities, order, 1)
         following = np.concatenate([density[:, 1:], np.zeros((n, 1))], axis=1)
         free: Int64 = problem.empty[variants][:, None]
         value: Floats = np.zeros((n, 1))
-        counts = np.zeros((n, 1, len(demand)), np.int64)
         most = np.minimum(demand, problem.most)
         fewer, each = np.arange(beam.choices), np.arange(n)[:, None]
-        for turn in range(int((density > 0).sum(axis=1).max())):
-            kinds = order[:, turn]
+        #: For each turn, the filling before, and how many pods were added to it.
+        steps: list[tuple[Rows, Int64]] = []
+        for turn, kinds in enumerate(order.T):
             amounts = problem.amounts[kinds]
             fit = _fitting(free, amounts, np.where(density[:, turn] > 0, most[kinds], 0))
             tried = fit[:, :, None] - fewer
@@ -108,9 +101,14 @@ class PatternSearch:
             added: Int64 = np.take_along_axis(tried.reshape(n, -1), kept, 1)
             value = np.take_along_axis(np.where(none, -1.0, worth).reshape(n, -1), kept, 1)
             free = free[each, of] - added[:, :, None] * amounts[:, None]
-            counts = counts[each, of]
-            counts[each, np.arange(of.shape[1])[None], kinds[:, None]] = added
-        return value, counts
+            steps.append((of, added))
+        top = np.argsort(-value, axis=1, kind="stable")[:, :_TOP]
+        counts = np.zeros((n, top.shape[1], len(demand)), np.int64)
+        at = top
+        for kinds, (of, added) in zip(order.T[::-1], reversed(steps), strict=True):
+            counts[each, np.arange(top.shape[1])[None], kinds[:, None]] = np.take_along_axis(added, at, 1)
+            at = np.take_along_axis(of, at, 1)
+        return np.take_along_axis(value, top, 1), counts
 
 
 def _fitting(free: Int64, amounts: Int64, most: Int64) -> Int64:

@@ -6,9 +6,11 @@ same. All sizes are integers; indices stand for equivalence groups ("kinds" of p
 some pod requests).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from slackwater.model.columns import Int64, Mask
+import numpy as np
+
+from slackwater.model.columns import Int64, Mask, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,41 @@ class PackingProblem:
     room: Int64
     limits: Int64
     limits_taken: Int64
+
+    def _copies(self) -> Int64:
+        """How many pods of each kind an empty node of each variant takes; shape (variants, kinds)."""
+        copies = np.broadcast_to(self.most, self.takes.shape)
+        for line in range(self.amounts.shape[1]):
+            amounts = self.amounts[:, line]
+            fit = np.maximum(self.empty[:, line, None], 0) // np.maximum(amounts, 1)
+            copies = np.where(amounts > 0, np.minimum(copies, fit), copies)
+        return copies
+
+    def without_dominated(self) -> "tuple[PackingProblem, Rows]":
+        """The problem without variants for which another one has at least as much, takes at least the same pods, costs no more
+        and may grow enough for the whole demand; and the variants that are left."""
+        alone = np.where(self.takes, -(-self.demand // np.maximum(self._copies(), 1)), 0).sum(axis=1)
+        enough = self.room >= alone
+        left: list[int] = []
+        for variant in np.lexsort((-self.empty.sum(axis=1), self.prices)).tolist():
+            better = [other for other in left if enough[other]]
+            dominated = (
+                (self.empty[better] >= self.empty[variant]).all(axis=1)
+                & (self.takes[better] >= self.takes[variant]).all(axis=1)
+                & (self.limits_taken[:, variant] >= self.limits_taken[:, better].T).all(axis=1)
+            )
+            if not dominated.any():
+                left.append(variant)
+        kept = np.array(sorted(left), np.intp)
+        some = replace(
+            self,
+            empty=self.empty[kept],
+            takes=self.takes[kept],
+            prices=self.prices[kept],
+            room=self.room[kept],
+            limits_taken=self.limits_taken[:, kept],
+        )
+        return some, kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

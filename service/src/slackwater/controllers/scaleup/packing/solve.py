@@ -1,28 +1,27 @@
-"""Solves the packing problem: column generation, then rounding.
+"""Solves the packing problem: several plans are made, and the cheapest counts.
 
     packing = pack(problem, stop=stop)
 
-1. The linear program over known patterns says what a pod of each kind is worth, and the search finds patterns that are worth
-   more than their node. Both are repeated until the search finds none (Gilmore and Gomory, 1961).
-2. A dive rounds: patterns that the program uses almost wholly are taken, and it is solved again for the pods that are left.
-   Several dives with different thresholds are made; the cheapest counts.
-3. Every node becomes one of the cheapest variant that holds its pods.
+- Column generation, then rounding. A linear program over known patterns says what a pod of each kind is worth, and the search
+  finds patterns that are worth more than their node, until it finds none (Gilmore and Gomory, 1961). A dive rounds: patterns
+  that the program uses almost wholly are taken, and it is solved again for the pods that are left.
+- Pod by pod (`balance`): the better way for many different pods.
+- Greedily: the patterns with the most value for their price are taken one after another; the only way without the solver.
 
-Without the solver, and when the limit on steps is reached, the patterns with the most value for their price are taken one after
-another. The limit counts steps, not seconds, so the answer does not depend on the machine's load.
-
-`Packing.bound` is Farley's (1990): the program's optimum, divided by how far any pattern exceeds the price of its node. It
-holds although the search is a heuristic.
+At the end every node becomes one of the cheapest variant that holds its pods. The limit counts steps, not seconds, so the
+answer does not depend on the machine's load. `Packing.bound` is the assignment program's optimum, without the solver the
+bound of `PatternSearch.least_cost`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.packing.master import LinearPlan, MasterProblem, exact, has_solver
-from slackwater.controllers.scaleup.packing.patterns import Beam, Floats, PatternSearch
+from slackwater.controllers.scaleup.packing.balance import balanced, single_variant
+from slackwater.controllers.scaleup.packing.master import LinearPlan, MasterProblem, assignment, has_solver
+from slackwater.controllers.scaleup.packing.patterns import MOST_TURNS, Beam, Floats, PatternSearch
 from slackwater.controllers.scaleup.packing.problem import Packing, PackingProblem, Pattern
 from slackwater.model.columns import Int64
 from slackwater_protocol.money import MICROS
@@ -33,22 +32,26 @@ MOST_STEPS: Final = 400
 _BEAMS: Final = (Beam(4, 2), Beam(16, 3), Beam(64, 4))
 #: The most fillings that a beam judges for one search: kinds x variants x width x choices.
 _MOST_WORK: Final = 2_000_000
+#: The most kinds that all searches of one packing look at, but at least so many steps.
+_MOST_TURNS_OF_ALL: Final = 12_000
+_FEWEST_STEPS: Final = 24
+#: Up to so many pods are also packed one by one.
+_MOST_PODS: Final = 5_000
+_BALANCED_ROUNDS: Final = 4
 #: In a dive, a pattern of which the program uses at least this part of a node is rounded up.
 _THRESHOLDS: Final = (0.6, 0.75, 0.9)
 #: Where no pattern reaches the threshold, this part of those in use is rounded up.
 _SOME: Final = 16
 #: How much more than its node a pattern must be worth.
 _MORE: Final = 1 + 1e-6
-#: Up to so many kinds and variants the bound is made sharp by branch and bound, with so many branches for each variant.
-_SHARP_KINDS: Final = 64
-_SHARP_VARIANTS: Final = 24
-_BRANCHES: Final = 100
-_SHARP_ROUNDS: Final = 3
 
 
 def pack(problem: PackingProblem, *, stop: Callable[[], bool], most_steps: int = MOST_STEPS) -> Packing:
     """Packs the demand. `stop` is asked before each step whether to end the search; pods are placed all the same."""
-    return _Packer(problem, stop, most_steps).packing()
+    some, kept = problem.without_dominated()
+    found = _Packer(some, stop, most_steps).packing()
+    nodes = [(Pattern(variant=int(kept[pattern.variant]), counts=pattern.counts), count) for pattern, count in found.nodes]
+    return replace(found, nodes=tuple(nodes))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,10 +84,12 @@ class _Left:
 
 class _Packer:
     def __init__(self, problem: PackingProblem, stop: Callable[[], bool], most_steps: int) -> None:
-        self._problem, self._stop, self._most_steps = problem, stop, most_steps
+        self._problem, self._stop = problem, stop
         self._search = PatternSearch(problem)
         self._steps = 0
-        size = max(len(problem.demand) * len(problem.prices), 1)
+        turns = min(len(problem.demand), MOST_TURNS)
+        self._most_steps = min(most_steps, max(_MOST_TURNS_OF_ALL // turns, _FEWEST_STEPS))
+        size = turns * len(problem.prices)
         self._beams = [beam for beam in _BEAMS if beam.width * beam.choices * size <= _MOST_WORK] or [_BEAMS[0]]
         self._prices: Floats = problem.prices / MICROS
 
@@ -100,16 +105,39 @@ class _Packer:
 
     def packing(self) -> Packing:
         """The cheapest of all plans that were tried."""
-        cheapest, bound = self.greedy(), self._search.least_cost(self._prices)
+        problem, few = self._problem, len(self._problem.demand) <= MOST_TURNS
+        plans = [self._balanced()] if not few or problem.demand.sum() <= _MOST_PODS else []
+        plans += [self.greedy()] if few else []
+        bound = self._search.least_cost(self._prices)
         if has_solver():
-            master = MasterProblem(self._problem)
-            sharper, first = self._bound(master, self._generated(master, self._whole()))
-            bound = max(bound, sharper)
-            for threshold in _THRESHOLDS:
-                if self._is_over():
-                    break
-                cheapest = min(cheapest, self._dived(master, first, threshold), key=self._cost)
+            bound = max(bound, assignment(problem, problem.demand, problem.room, problem.limits)[0])
+            if few:
+                master = MasterProblem(problem)
+                first = self._generated(master, self._whole(), self._most_steps // 2)
+                for threshold in _THRESHOLDS:
+                    plans += [] if self._is_over() else [self._dived(master, first, threshold)]
+        cheapest = min(plans, key=self._cost)
         return self._packing(cheapest, 0.0 if cheapest.demand.any() else bound, cut=self._is_over())
+
+    def _balanced(self) -> _Left:
+        """Packs pod by pod, each where it keeps a node balanced, onto as many nodes as the amounts need; and again for those
+        that are left."""
+        left = self._whole()
+        for _ in range(_BALANCED_ROUNDS):
+            if has_solver():
+                _, numbers = assignment(self._problem, left.demand, left.room, left.limits)
+                self._steps += 1
+            else:
+                numbers = single_variant(self._problem, left.demand, self._prices)
+            found = balanced(self._problem, left.demand, numbers, left.room)
+            for pattern in found:
+                if left.most(self._problem, pattern):
+                    left.take(self._problem, pattern, 1)
+            if not found or not left.demand.any():
+                break
+        self._fill(left, self._plain_values())
+        self._right_size(left)
+        return left
 
     def _packing(self, left: _Left, bound: float, *, cut: bool) -> Packing:
         # The bound is a float; below it by a millionth it is one in spite of rounding.
@@ -130,8 +158,9 @@ class _Packer:
         costs = np.where(problem.takes, shares * self._prices[:, None], np.inf)
         return np.asarray(costs.min(axis=0))
 
-    def _generated(self, master: MasterProblem, left: _Left) -> LinearPlan:
-        """The program's optimum for what is left, with the patterns that the search finds for it."""
+    def _generated(self, master: MasterProblem, left: _Left, most_steps: int = MOST_STEPS) -> LinearPlan:
+        """The program's optimum for what is left, with the patterns that the search finds for it in so many steps."""
+        most_steps = min(self._steps + most_steps, self._most_steps)
         master.bound_rows(left.demand, left.room, left.limits)
         if not master.patterns:
             master.add(self._search.better(self._plain_values(), left.demand, np.zeros(len(self._prices)), self._beams[0]))
@@ -140,7 +169,7 @@ class _Packer:
             found = master.solve()
             self._steps += 1
             least = (self._prices + found.charges) * _MORE
-            while not self._is_over() and thorough < len(self._beams):
+            while self._steps < most_steps and not self._stop() and thorough < len(self._beams):
                 if master.add(self._search.better(found.values, left.demand, least, self._beams[thorough])):
                     break
                 thorough += 1
@@ -212,33 +241,3 @@ class _Packer:
             left.room[variant] -= count
             left.limits = left.limits - count * moved
             left.nodes.append((Pattern(variant=variant, counts=pattern.counts), count))
-
-    def _bound(self, master: MasterProblem, found: LinearPlan) -> tuple[float, LinearPlan]:
-        """A cost that no plan goes below, and the program's optimum with the patterns that were found on the way."""
-        bound = 0.0
-        for _ in range(_SHARP_ROUNDS):
-            if found.cost > self._cost_without_artificial(master, found) + 1e-9:
-                return 0.0, found  # limits leave pods out
-            ratio, patterns = self._sharp_ratio(found)
-            bound = max(bound, found.cost / ratio)
-            if self._is_over() or not master.add(patterns):
-                break
-            found = self._generated(master, self._whole())
-        return bound, found
-
-    def _sharp_ratio(self, found: LinearPlan) -> tuple[float, list[Pattern]]:
-        """How many times its node's price a pattern may be worth, at least 1; and patterns that are worth more than it."""
-        ratios = (self._search.upper_bounds(found.values) - found.charges) / self._prices
-        patterns: list[Pattern] = []
-        order = np.argsort(-ratios, kind="stable").tolist()
-        for variant in order[:_SHARP_VARIANTS] if np.count_nonzero(found.values) <= _SHARP_KINDS else ():
-            if self._stop() or ratios[variant] <= _MORE:
-                break
-            value, pattern = exact(self._problem, variant, found.values, _BRANCHES)
-            ratios[variant] = min(ratios[variant], (value - found.charges[variant]) / self._prices[variant])
-            patterns += [pattern] if pattern is not None else []
-        return max(float(ratios.max(initial=1.0)), 1.0), patterns
-
-    def _cost_without_artificial(self, master: MasterProblem, found: LinearPlan) -> float:
-        of = [pattern.variant for pattern in master.patterns]
-        return float(self._prices[of] @ found.numbers)
