@@ -61,6 +61,7 @@ _PREEMPTIONS = "slackwater_goroutines_execution_total"
 _FAILED, _WRITES = "slackwater_permit_write_failures_total", "slackwater_permit_writes_total"
 _LOOPS, _GIVEN_UP = "slackwater_autoscaler_loops_total", "cluster_autoscaler_failed_scale_downs_total"
 _BACKOFF, _PENDING = "cluster_autoscaler_node_group_backoff_status", "slackwater_autoscaler_pending_pods"
+_DISPUTED = "slackwater_pods_disputed"
 _SAFE, _ALIVE = "cluster_autoscaler_cluster_safe_to_autoscale", "slackwater_event_source_alive"
 
 STORIES = [
@@ -180,6 +181,21 @@ STORIES = [
         what="one in a hundred",
         series=reported_by(_FAILED, "0+1x60") | reported_by(_WRITES, "0+100x60"),
         quiet=(20, 50),
+    ),
+    Story(
+        alert="SlackwaterPodsDisputed",
+        what="two pods stay refused",
+        series=reported_by(_DISPUTED, "0x5 2x30"),
+        quiet=(5, 10),
+        loud=(11, 30),
+        labels=_AT,
+        value="2",
+    ),
+    Story(
+        alert="SlackwaterPodsDisputed",
+        what="a disagreement that ends within four minutes",
+        series=reported_by(_DISPUTED, "0x5 1x3 0x30"),
+        quiet=(9, 20),
     ),
     Story(
         alert="SlackwaterAutoscalerStuck",
