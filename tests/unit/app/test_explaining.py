@@ -356,4 +356,4 @@ async def test_a_group_that_grows_for_slack_alone_says_so() -> None:
     bench = Bench(roomy("n1"), group_registry=replace(a_group_registry("n1", largest=2), slack=slack))
     group = await bench.get("groups/pool")
     assert (group["state"], [reason["code"] for reason in group["reasons"]]) == ("grows", ["grows"])
-    assert group["reasons"][0]["detail"] == "for 1 placeholders of slack"
+    assert group["reasons"][0]["detail"] == "for 1 placeholder of slack"

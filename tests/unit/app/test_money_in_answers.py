@@ -118,7 +118,7 @@ def test_a_node_and_a_group_are_explained_with_their_cost(files: Files) -> None:
     assert facts["cost"]["present"]["basis"] == "formula"
     out = files.run("explain", "group", "listed", "-o", "table")[0]
     assert "a new node costs 0.192 USD an hour (table)" in out
-    assert "what is planned costs 0.576 USD an hour (table)" in out
+    assert "the planned nodes cost 0.576 USD an hour (table)" in out
 
 
 def test_the_service_does_not_start_with_a_bad_table(files: Files) -> None:

@@ -121,9 +121,9 @@ def test_room_that_is_asked_for_and_not_kept_is_said(items: tuple[Obj, ...], new
     cluster = of(*items)
     grown = scale_up_answer(cluster, Settings())
     assert [group.new_nodes for group in grown.groups] == [new_nodes]
-    assert any(each.startswith(note) for each in grown.skipped), grown.skipped
-    assert any(each.startswith(note) for each in scale_down_answer(cluster, Settings()).skipped)
-    assert any(each.startswith(note) for each in explain_offline(cluster, Settings(), "node", "", "n0").notes)
+    assert any(each.startswith(note) for each in grown.remarks), grown.remarks
+    assert any(each.startswith(note) for each in scale_down_answer(cluster, Settings()).remarks)
+    assert any(each.startswith(note) for each in explain_offline(cluster, Settings(), "node", "", "n0").remarks)
 
 
 def test_a_running_service_answers_with_the_objects_that_it_watches() -> None:
@@ -147,8 +147,8 @@ def test_a_group_that_grows_for_room_kept_as_slack_alone_is_explained_so() -> No
     assert (explanation.state, [reason.code for reason in explanation.reasons]) == ("grows", ["grows"])
     assert explanation.facts["slack"]["coming"] == 1
     assert explain_offline(of(), Settings(), "group", "", "blue").state == "idle"
-    notes = explain_offline(of(_BY_TEMPLATE), Settings(), "group", "", "blue").notes
-    assert any("PodTemplate shop/edge: not found" in note for note in notes)
+    remarks = explain_offline(of(_BY_TEMPLATE), Settings(), "group", "", "blue").remarks
+    assert any("PodTemplate shop/edge: not found" in remark for remark in remarks)
 
 
 def test_a_buffer_can_be_supposed_and_removed() -> None:

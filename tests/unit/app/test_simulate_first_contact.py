@@ -95,6 +95,13 @@ def test_without_pending_pods_the_answer_is_a_sentence(simulate: Simulate) -> No
     assert nothing in simulate("scale-up", node, placed)
 
 
+def test_pending_pods_that_do_not_count_are_pending(simulate: Simulate) -> None:
+    cheap = {**a_pod("cheap"), "spec": {**a_pod("cheap")["spec"], "priority": -100}}
+    table = simulate("scale-up", a_node("n1", agentpool="blue"), cheap)
+    assert "not counted: 1 pod: expendable" in table
+    assert "nodes: 0 new; pods: 0 get a new node, 0 fit already, 0 cannot be helped" in table
+
+
 def test_where_no_node_can_go_there_is_no_empty_table(simulate: Simulate) -> None:
     full = {**a_pod("full"), "spec": {**a_pod("full")["spec"], "nodeName": "n1"}}
     assert simulate("scale-down", a_node("n1"), full)[0] == "none of 1 nodes can go together"

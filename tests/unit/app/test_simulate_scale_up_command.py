@@ -214,7 +214,7 @@ def test_the_table_is_for_people(files: Files) -> None:
         "",
         "CANNOT BE HELPED  GROUP   WHY NOT",
         "shop/large        pool-a  Insufficient cpu",
-        "not counted: 1 pods: expendable",
+        "not counted: 1 pod: expendable",
         "not judged: the room that DaemonSets take on new nodes of groups without a node: no DaemonSet in the file",
     ]
 

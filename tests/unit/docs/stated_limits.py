@@ -76,10 +76,10 @@ _QUESTIONS: Final = (process._MOST_WAITING - 1, process._QUESTION_WAIT_SECONDS)
 _UNREADY: Final = round(100 * loop_record._UNREADY_SHARE)
 
 DISAGREEMENTS: Final[tuple[Stated, ...]] = (
-    stated("explain", "in each of three looks, {} s apart", disagreement.LOOK_SECONDS),
+    stated("explain", "judges the pod three times, {} s apart", disagreement.LOOK_SECONDS),
     stated("explain", "the same node has to fit for {} s", disagreement.TRIED_SECONDS),
     stated("explain", "by one second for each {} waiting pods", disagreement.TRIED_PER_SECOND),
-    stated("explain", "Of many binds in {} s those {} with", disagreement._BINDS_SECONDS, disagreement.MOST_BINDS),
+    stated("explain", "at most {} binds in {} s", disagreement.MOST_BINDS, disagreement._BINDS_SECONDS),
 )
 
 LISTENERS: Final[tuple[Stated, ...]] = (

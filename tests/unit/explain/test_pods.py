@@ -117,9 +117,11 @@ def test_pods_in_the_way_are_named() -> None:
 
 def test_a_pod_that_fits_waits_for_its_scheduler() -> None:
     pod = a_pod("web")
-    answer = explained(StatusSources(nodes=(roomy("n1"),), pending=(pod,)), pod)
+    tainted = structs.replace(roomy("n2"), taints=(Taint("gpu", "", "NoSchedule"),))
+    answer = explained(StatusSources(nodes=(roomy("n1"), tainted), pending=(pod,)), pod)
     assert (answer["state"], answer["remedies"]) == ("schedulable", [])
-    assert answer["reasons"][0]["code"] == "fits_already"  # type: ignore[index]
+    reasons = [(reason["code"], reason["nodes"]) for reason in answer["reasons"]]  # type: ignore[attr-defined]
+    assert reasons == [("fits_already", 1), ("taint_not_tolerated", 1)]
 
 
 def test_a_gate_is_reported_before_findings_about_nodes() -> None:

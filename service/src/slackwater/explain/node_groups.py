@@ -32,6 +32,7 @@ from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason, WaitReason
+from slackwater.model.texts import count_text
 
 _NEW: Final = 2_000_000
 #: The most equivalence groups of pending pods that are judged for one node group.
@@ -198,7 +199,8 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     plan = _planned(explain_input, demand)
     grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
     coming = (facts.get("slack") or {}).get("coming", 0)
-    grows_for = (f"{grows} nodes" if grows else "", f"for {coming} placeholders of slack" if coming else "")
+    for_slack = f"for {count_text(coming, 'placeholder')} of slack" if coming else ""
+    grows_for = (count_text(grows, "node") if grows else "", for_slack)
     if any(grows_for):
         found.append(of_reason(WaitReason.GROWS, detail=", ".join(filter(None, grows_for)), objects=(f"group {name}",)))
     helpless = [pod for unhelpable in plan.unhelpable for pod in unhelpable.pods]

@@ -71,8 +71,9 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: FilterFacts = NO_CO
     reasons = [*_scheduler_unknown(explain_input, pod), *_about_the_pod(pod, word), *why_nowhere(asked)]
     if _fits(explain_input, pod.uid, word):
         fits = of_reason(WaitReason.SCHEDULER_FREE, nodes=len(feasible(asked.snapshot, asked.kind).rows))
-        state = "waiting" if reasons and reasons[0].nodes == 0 else "schedulable"
-        return Explanation(object=name, state=state, reasons=tuple(reasons) or (fits,), facts=facts)
+        if reasons and reasons[0].nodes == 0:
+            return Explanation(object=name, state="waiting", reasons=tuple(reasons), facts=facts)
+        return Explanation(object=name, state="schedulable", reasons=(fits, *reasons), facts=facts)
     # Why scale-up passes the pod over, whatever the groups are. Its age is not taken into account.
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = pending_demand([structs.replace(pod, nominated_node=None)], rules=rules, now=None)

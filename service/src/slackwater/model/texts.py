@@ -1,5 +1,5 @@
-"""Texts for people that several parts write or read: a count with its noun, a list that is cut short, the reasons in
-kube-scheduler's message about a pod that fits nowhere."""
+"""Texts for people that several parts write or read: a count with its noun, a list that is cut short, remarks on pods that were
+added to a file, the reasons in kube-scheduler's message about a pod that fits nowhere."""
 
 import re
 from collections.abc import Sequence
@@ -10,6 +10,9 @@ _NUMBER: Final = re.compile(r"\d+")
 _PREEMPTION: Final = " preemption: "
 _AVAILABLE: Final = re.compile(r"0/(\d+) nodes are available: ")
 _COUNTED: Final = re.compile(r"(?:^|, )(\d+) ")
+#: A text of `added_pods_text`, and the most of them in a table.
+_ADDED: Final = re.compile(r"[^:]+: (\d+) of its pods (?:is|are) not in the file, and (?:is|are) added: ")
+_MOST_REMARKS: Final = 3
 
 
 def count_text(count: int, noun: str) -> str:
@@ -22,6 +25,22 @@ def first_few(names: Sequence[str], most: int, *, separator: str = ", ", total: 
     only some of them."""
     more = (len(names) if total is None else total) - min(len(names), most)
     return separator.join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def added_pods_text(controller: str, count: int, names: str) -> str:
+    """Says that pods of this controller were added to a file."""
+    are = "is" if count == 1 else "are"
+    return f"{controller}: {count} of its pods {are} not in the file, and {are} added: {names}"
+
+
+def summed_up(remarks: Sequence[str]) -> list[str]:
+    """The remarks for a table: more than `_MOST_REMARKS` on added pods become one line, in the place of the first of them."""
+    added = [found for found in map(_ADDED.match, remarks) if found is not None]
+    if len(added) <= _MOST_REMARKS:
+        return list(remarks)
+    pods = sum(int(found[1]) for found in added)
+    sum_of_all = f"{len(added)} controllers: {pods:,} of their pods are not in the file, and are added; -o json names them"
+    return list(dict.fromkeys(remark if _ADDED.match(remark) is None else sum_of_all for remark in remarks))
 
 
 def refusal_reasons(message: str, *, cut: bool = False) -> frozenset[str]:

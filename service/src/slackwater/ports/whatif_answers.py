@@ -9,8 +9,12 @@ from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import HourlyPrice
 
-#: Pods that the file lacks and that were added or would not be admitted, a text for each controller.
-Remarks = Annotated[tuple[str, ...], Meta(description="What the file lacks and was added or refused. Left out where empty.")]
+#: Pods that the file lacks and that were added or would not be admitted, and what asks for slack and gets less; a text for each
+#: controller or buffer.
+Remarks = Annotated[
+    tuple[str, ...],
+    Meta(description="Pods that were added or refused, and what asks for slack and gets less. Left out where empty."),
+]
 
 
 class Rejection(JsonAnswer, frozen=True, kw_only=True):
@@ -73,9 +77,9 @@ class FailedPart(JsonAnswer, frozen=True, kw_only=True):
 class PackingAnswer(JsonAnswer, frozen=True, kw_only=True):
     """How near the nodes that the expander `price` packed are to the least possible cost."""
 
-    cost: Annotated[str, Meta(description="Of the packed nodes, an hour: a decimal number.")]
-    bound: Annotated[str | None, Meta(description="No plan for the same pods costs less; null if nobody knows.")]
-    gap_percent: Annotated[float | None, Meta(description="By how much the cost exceeds the bound.")]
+    cost: Annotated[str, Meta(description="What the packed nodes cost an hour: a decimal number.")]
+    bound: Annotated[str | None, Meta(description="No plan for the same pods costs less; null if no bound is known.")]
+    gap_percent: Annotated[float | None, Meta(description="By how many percent of the bound the cost exceeds it.")]
     steps: Annotated[int, Meta(description="Linear programs that were solved.")]
     cut: Annotated[bool, Meta(description="The limit on steps, or on time, ended the search for a cheaper plan.")]
     solver: Annotated[bool, Meta(description="False without the extra `solver`: packed greedily.")]

@@ -20,4 +20,6 @@ def unread_configurations(by_kind: Mapping[str, Sequence[FoundObject]]) -> Itera
         for kind in dict.fromkeys(found.decode() for found in _HELD.findall(item.raw)):
             yield f"the {kind} in {item.title}, which is not read from here: {CONFIGURATIONS[kind]}"
     for kind, advice in CONFIGURATIONS.items():
-        yield from (f"the {kind} at {item.path}, which is not read from here: {advice}" for item in by_kind[kind])
+        for item in by_kind[kind]:
+            where = "of the file" if item.path == kind else f"at {item.path}"
+            yield f"the {kind} {where}, which is not read from here: {advice}"

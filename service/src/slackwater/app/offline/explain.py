@@ -48,8 +48,7 @@ def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, nam
     scores, unfollowed = scores_of_pod(settings, asked)
     explain_input = replace(_explain_input(cluster, settings, what, key), profile=scores)
     explanation, notes = _explained(cluster, explain_input, settings, what=what, namespace=namespace, name=name)
-    made = cluster.made.get(PodKey(namespace, name))
-    remarks = cluster.remarks if what != "pod" else () if made is None else (made,)
+    remarks = explanation.remarks
     if explanation.instead is not None:
         remarks += unfollowed
     return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK, *remarks))
@@ -95,7 +94,8 @@ def _explained(
                 why = f"no Pod {cluster.where}: pods are unknown" if "Pod" in cluster.unknown else f"is not {cluster.where}"
                 why = "; ".join([why, *(each for each in cluster.refused if f" {namespace}/" in each.partition(": ")[0])])
                 raise ClusterError(f"pod {namespace}/{name}", "", why)
-            explanation = explain_pod(explain_input, pod)
+            made = tuple(cluster.made[key] for key in (pod.key,) if key in cluster.made)
+            explanation = structs.replace(explain_pod(explain_input, pod), remarks=made)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))
             return explanation, [*skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored), *cluster.unread]
         case "node":
@@ -108,7 +108,8 @@ def _explained(
             plan = scale_down_answer(cluster, settings)
             kept = [(_SLACK, each.detail) for each in plan.kept if (each.node, each.reason) == (name, _SLACK)]
             explain_input = replace(explain_input, groups=added, group_of=group_of)
-            return explain_node(explain_input, NodeName(name), NodeContext(waits=kept)), plan.skipped
+            explanation = explain_node(explain_input, NodeName(name), NodeContext(waits=kept))
+            return structs.replace(explanation, remarks=plan.remarks), plan.skipped
         case "group":
             if name not in explain_input.groups:
                 names = ", ".join(sorted(explain_input.groups)) or "none"
@@ -116,4 +117,5 @@ def _explained(
             group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False, variants=False)
             nodes = [node for node, of in explain_input.group_of.items() if of == group]
             facts = {} if grown.found.slack is None else {"slack": slack_in_group(grown.found.slack, group, nodes)}
-            return explain_group(explain_input, group, facts), growth_notes(grown, cluster, settings)
+            explanation = structs.replace(explain_group(explain_input, group, facts), remarks=(*cluster.remarks, *grown.unmet))
+            return explanation, growth_notes(grown, cluster, settings)

@@ -28,6 +28,7 @@ from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Labels, Pod
 from slackwater.model.selectors import Requirement, Selector, SelectorIndex, selects
+from slackwater.model.texts import added_pods_text
 
 CLAIM: Final = "PersistentVolumeClaim"
 CLASS: Final = "StorageClass"
@@ -175,8 +176,7 @@ def _adopted(by_kind: Mapping[str, Sequence[FoundObject]], scales: Scales) -> di
 def remarks_on(controller: str, pods: Sequence[PodKey]) -> dict[PodKey, str]:
     """Says of each pod with which others it was made for its controller."""
     names = f"{pods[0]} to {pods[-1].name}" if len(pods) > 1 else "".join(map(str, pods))
-    are = "is" if len(pods) == 1 else "are"
-    return dict.fromkeys(pods, f"{controller}: {len(pods)} of its pods {are} not in the file, and {are} added: {names}")
+    return dict.fromkeys(pods, added_pods_text(controller, len(pods), names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,8 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
     return ScaleDownAnswer(
         removable=[_removable(found) for found in plan.removable],
         kept=[_kept(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
-        skipped=(*_skipped(snapshot, cluster, budgets), *grown.unmet),
-        remarks=cluster.remarks,
+        skipped=_skipped(snapshot, cluster, budgets),
+        remarks=(*cluster.remarks, *grown.unmet),
         seconds=round(took, 6),
     )
 

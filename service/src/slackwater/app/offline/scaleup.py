@@ -16,7 +16,6 @@ from slackwater.controllers.scaleup.costs import total_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, Unhelpable
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod
 from slackwater.model.prices import HourlyPrice
 from slackwater.ports.whatif_answers import (
     FailedPart,
@@ -28,7 +27,6 @@ from slackwater.ports.whatif_answers import (
     ScaleUpAnswer,
     UnhelpablePod,
 )
-from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.money import decimal_text
 
@@ -64,7 +62,7 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         not_looked_at=tuple(str(pod.key) for pod in plan.not_looked_at),
         failures=tuple(FailedPart(about=each.about, error=each.error) for each in plan.failures),
         skipped=growth_notes(grown, cluster, settings),
-        remarks=cluster.remarks,
+        remarks=(*cluster.remarks, *grown.unmet),
         cost=HourlyPrice.of(total_of(cost.planned for cost in grown.costs.values())),
         packing=None if plan.packed is None else _packing(plan.packed),
         seconds=seconds,
@@ -137,11 +135,9 @@ def _why(reason: GroupRefusal | SkipReason) -> Rejection:
 
 
 def growth_notes(grown: Grown, cluster: Cluster, settings: Settings) -> tuple[str, ...]:
-    """What could not be judged, and what asks for room for pods to come and gets less."""
-    return *_skipped(grown.snapshot, grown.pending, cluster, settings), *grown.unmet
+    """What could not be judged."""
+    snapshot, pending = grown.snapshot, grown.pending
 
-
-def _skipped(snapshot: ClusterSnapshot, pending: Sequence[Pod], cluster: Cluster, settings: Settings) -> tuple[str, ...]:
     @cache
     def of_kind(kind: int) -> tuple[str, ...]:
         return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.ignored))

@@ -10,7 +10,7 @@ from slackwater.app.progress import shown
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, path_of, url_of
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
 from slackwater.cli.commands.simulate_common import add_version, read_simulated, source_name
-from slackwater.model.texts import first_few
+from slackwater.model.texts import count_text, first_few, summed_up
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,7 +135,7 @@ def _show(answer: Mapping[str, Any]) -> None:
 
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     console.print(f"[bold]{escape(answer['object'])}[/bold]: {escape(answer['state'])}")
-    for remark in answer.get("remarks", ()):
+    for remark in summed_up(answer.get("remarks", ())):
         console.print(f"({escape(remark)})")
     _table(_REASONS, _reasons(answer["reasons"]))
     for line in (*_money(answer.get("facts", {})), *_slack(answer.get("facts", {}).get("slack"))):
@@ -210,15 +210,15 @@ def _named(names: Sequence[str]) -> str:
     return first_few(names, _MOST_NAMED if len(names) <= _MOST_NAMED else _MOST_NAMED - 1)
 
 
-_COSTS: Final = {"node": "a new node", "present": "what is there", "planned": "what is planned"}
+_COSTS: Final = {"node": "a new node costs", "present": "the present nodes cost", "planned": "the planned nodes cost"}
 
 
 def _money(facts: Mapping[str, Any]) -> Iterator[str]:
     """Lines about what a node or a node group costs; none without prices."""
-    costs = {"it": facts.get("price"), **{_COSTS[name]: cost for name, cost in facts.get("cost", {}).items()}}
+    costs = {"the node costs": facts.get("price"), **{_COSTS[name]: cost for name, cost in facts.get("cost", {}).items()}}
     for what, price in costs.items():
         if price is not None:
-            yield f"{what} costs {price['perHour']} {price['currency']} an hour ({price['basis']})"
+            yield f"{what} {price['perHour']} {price['currency']} an hour ({price['basis']})"
 
 
 def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:
@@ -228,7 +228,8 @@ def _slack(slack: Mapping[str, Any] | None) -> Iterator[str]:
     if slack is None or not (slack["placeholders"] or slack["coming"]):
         return
     room = f"{quantity_text_cpu(MilliCpu(slack['cpu']))} cpu, {quantity_text_memory(Bytes(slack['memory']))} memory"
-    yield f"room kept for pods to come: {slack['placeholders']} placeholders ({room}), {slack['coming']} more on their way"
+    placeholders = count_text(slack["placeholders"], "placeholder")
+    yield f"room kept for pods to come: {placeholders} ({room}), {slack['coming']} more on new nodes"
     yield f"  for: {', '.join(f'{source} ({count})' for source, count in slack['sources'].items())}"
     yield f"  nodes that stand for this alone: {slack['nodesForSlackAlone']}"
 

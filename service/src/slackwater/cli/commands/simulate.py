@@ -15,6 +15,7 @@ from slackwater.cli.commands.simulate_common import (
     notes,
     report,
 )
+from slackwater.model.texts import count_text
 
 _PLACEMENT: Final = """\
 Judges every pod that has no node and has not ended, whatever its scheduler, by
@@ -123,9 +124,9 @@ _SCALE_UP: Final = """\
 Plans nodes for every pod that has no node and has not ended, whatever its
 scheduler. Pods that fit existing nodes need none. Groups come from the
 configuration, else from the nodes' labels: slackwater.dev/node-group, or those
-of EKS, GKE, AKS, Karpenter, DigitalOcean and kops. A new node looks like the
-first node of its group, or like the template of the configuration. The answer
-is the whole plan, before any limit on nodes in creation. Exit code 0: planned;
+of EKS, GKE, AKS, Karpenter, DigitalOcean and kops. A new node looks like most
+nodes of its group, or like the template of the configuration. The answer is
+the whole plan, before any limit on nodes in creation. Exit code 0: planned;
 2: the file or the configuration cannot be read, or has no group.
 """
 _SCALE_UP_EXAMPLES: Final = """\
@@ -146,16 +147,16 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
         rows = [("GROUP", "NEW NODES", "PODS")]
         rows += [(group["name"], str(group["newNodes"]), str(len(group["pods"]))) for group in groups]
         if any("price" in group for group in groups):
-            money = [("A NODE AN HOUR", "ALL AN HOUR", "PRICE FROM"), *map(_money, groups)]
+            money = [("PRICE/HOUR", "COST/HOUR", "BASIS"), *map(_money, groups)]
             yield from columns([(*row, *cells) for row, cells in zip(rows, money, strict=True)], right=(1, 2, 3, 4))
         else:
             yield from columns(rows, right=(1, 2))
         for name, count in (each for group in groups for each in group.get("variants", {}).items()):
-            yield f"of which {count} of {name}"
+            yield f"of these {count} {'is' if count == 1 else 'are'} {name}"
     else:
         yield "no node group: no provider has reported one, and neither labels nor the configuration name any"
     yield from _cost(answer)
-    if helped + fits + len(unhelpable):
+    if helped + fits + len(unhelpable) + len(answer.get("notCounted", ())) + len(answer.get("notLookedAt", ())):
         yield f"nodes: {new} new; pods: {helped} get a new node, {fits} fit already, {len(unhelpable)} cannot be helped"
     elif not _pods_unknown(answer):
         yield NOTHING_PENDING
@@ -164,9 +165,9 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
         yield from columns([("CANNOT BE HELPED", "GROUP", "WHY NOT"), *merged(_why_no_group(unhelpable))])
     # Without the figures of one pod, equal reasons are counted together.
     for why, count in sorted(Counter(each["reason"].partition(":")[0] for each in answer.get("notCounted", ())).items()):
-        yield f"not counted: {count} pods: {why}"
+        yield f"not counted: {count_text(count, 'pod')}: {why}"
     if "notLookedAt" in answer:
-        yield f"not looked at: {len(answer['notLookedAt'])} pods beyond autoscaler.scaleUp.maxPods"
+        yield f"not looked at: {count_text(len(answer['notLookedAt']), 'pod')} beyond autoscaler.scaleUp.maxPods"
     for each in answer.get("failures", ()):
         yield f"left out of the plan: {each['about']}: {each['error']}"
     yield from notes([answer])
@@ -188,7 +189,7 @@ def _cost(answer: Mapping[str, Any]) -> Iterator[str]:
 def _packing(packing: Mapping[str, Any]) -> str:
     bound = "no bound is known"
     if packing["bound"] is not None:
-        bound = f"no plan costs less than {packing['bound']}, which is {packing['gapPercent']} % below"
+        bound = f"no plan costs less than {packing['bound']}, and the plan costs {packing['gapPercent']} % more than that"
     how = "" if packing["solver"] else "; packed greedily, without the extra slackwater[solver]"
     cut = "; a limit ended the search for a cheaper plan" if packing["cut"] else ""
     return f"packed at the lowest price: {packing['cost']} an hour; {bound}{how}{cut}"
@@ -215,9 +216,10 @@ def _why_no_group(unhelpable: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 _SCALE_DOWN: Final = """\
 Finds nodes that could all be removed together now: each pod that has to move
 gets a place on a node that stays. Groups and their minima come from the
-configuration; a group's nodes are those whose label slackwater.dev/node-group
-names it. Without groups in the configuration those that labels name are used,
-and without such labels all nodes. Timers, cool-downs and limits on what is
+configuration; a group's nodes are those whose label names it:
+slackwater.dev/node-group, or that of a cloud (--group-label). Without groups in
+the configuration those that labels name are used, and without such labels all
+nodes. Timers, cool-downs and limits on what is
 removed at the same time are not applied. Exit code 0: planned; 2: the file or
 the configuration cannot be read.
 """

@@ -19,6 +19,7 @@ from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, as_json, name_of, settings_from
+from slackwater.model.texts import summed_up
 from slackwater_protocol.names import NODE_GROUP
 
 if TYPE_CHECKING:
@@ -201,7 +202,8 @@ def report(args: argparse.Namespace, question: "Question", table: Callable[[Answ
             pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
             if question == "placement" and not pending:  # there is no line that could say this
                 unknown = [f"pods are unknown: no Pod {cluster.where}"] if "Pod" in cluster.unknown and not cluster.pods else []
-                said = (*cluster.remarks, *(f"not judged: {each}" for each in (*cluster.unread, *unknown)))
+                remarks = cluster.remarks if as_json(args) else summed_up(cluster.remarks)
+                said = (*remarks, *(f"not judged: {each}" for each in (*cluster.unread, *unknown)))
                 print("".join(f"{each}\n" for each in said), end="", file=sys.stderr if as_json(args) else sys.stdout)
                 if unknown:
                     return 0
@@ -358,7 +360,7 @@ def notes(answers: Answers) -> Iterator[str]:
     """Lines that name what was added because the file lacks it, and the rules that were skipped because it lacks a kind of
     object; each once."""
     answers = list(answers)
-    yield from dict.fromkeys(remark for answer in answers for remark in answer.get("remarks", ()))
+    yield from summed_up(list(dict.fromkeys(remark for answer in answers for remark in answer.get("remarks", ()))))
     for note in dict.fromkeys(note for answer in answers for note in answer.get("skipped", ())):
         yield f"not judged: {note}"
 

@@ -14,7 +14,7 @@ def disagreement_families(known: Disagreements) -> Iterator[Metric]:
     yield counter("slackwater_refusals_disputed", meaning, known.refusals_disputed)
     meaning = "Pods that kube-scheduler keeps refusing now although they fit by the rules that Slackwater knows."
     yield gauge("slackwater_pods_disputed", meaning, known.disputed)
-    meaning = "Binds of kube-scheduler, a sample, that were judged by the rules that Slackwater knows."
+    meaning = "Sampled binds of kube-scheduler that were judged by the rules that Slackwater knows."
     yield counter("slackwater_binds_compared", meaning, known.binds_compared)
     meaning = "Compared binds to a node that refuses the pod by the rules that Slackwater knows."
     yield counter("slackwater_binds_disagreed", meaning, known.binds_disagreed)

@@ -85,9 +85,9 @@ class ScaleUp(Section):
     A pod that may get its room by preemption never counts before it was tried."""
     believe_scheduler: Switch = False
     """Whether a node is added for a pod that kube-scheduler keeps refusing although it fits on a present node by the rules that
-    Slackwater knows. Such nodes are added one at a time for pods with the same needs, and no further one until the last has
-    taken its pod. false by default: the node costs money, and kube-scheduler may refuse it for the same reason. The
-    disagreement is announced in either case."""
+    Slackwater knows. Pods with the same needs get one such node at a time, and the next only after a pod has been placed on the
+    last. false by default: the node costs money, and kube-scheduler may refuse it for the same reason. The pod gets an Event
+    SchedulerDisagrees in either case."""
     max_pods: Count = Field(default=50_000, examples=[50_000, 0])
     """Pods that one loop plans for, the most important and oldest first; 0: no limit. 50000 by default, about two seconds of
     planning."""
@@ -99,16 +99,17 @@ class ScaleUp(Section):
 
 
 class PriceDiscount(Section):
-    """A factor on the prices of nodes with certain labels."""
+    """A discount on the prices of nodes with certain labels."""
 
     node_labels: Mapping[QualifiedName, LabelText] = Field(examples=[{"karpenter.sh/capacity-type": "spot"}])
     """Labels that a node must all carry. No default."""
     factor: Fraction = Field(examples=[0.35])
-    """What is left of the price: 0.35 of 1.00 is 0.35. No default."""
+    """Number by which the price is multiplied: 0.35 is a discount of 65 %. No default."""
 
 
 class FormulaPrices(Section):
-    """The prices from which a node's price is computed if nothing else says it; an hour, in `autoscaler.prices.currency`."""
+    """Hourly prices of CPU, memory and GPUs, in `autoscaler.prices.currency`. A node's price is computed from them if it has no
+    other."""
 
     cpu: Money = Field(default=FORMULA.cpu, examples=["0.033174"])
     """Price of one CPU. 0.033174 by default, in USD: Cluster Autoscaler's for an unknown machine of Google Compute Engine."""
@@ -119,18 +120,19 @@ class FormulaPrices(Section):
 
 
 class Prices(Section):
-    """What nodes cost. A node's price is, of these, the first that is known: `price` of its group, a NodeOverlay of Karpenter
-    (in files of a cluster), the table, the provider's answer, the formula."""
+    """What nodes cost. A node's price comes from the first of these that knows one: `price` of its group, a NodeOverlay of
+    Karpenter (not in a running service), the table, the provider, the formula."""
 
     currency: Currency = Field(default=FORMULA_CURRENCY, examples=["USD", "EUR"])
-    """Currency of all prices, also of those that the provider answers. USD by default. With another one, the formula's prices
-    have to be configured too."""
+    """Currency of all prices, those of the provider too. USD by default. With another currency, set the formula's prices
+    too."""
     table: FilePath | None = Field(default=None, examples=["/etc/slackwater/prices.csv"])
     """Path of a table of prices, CSV or JSON, with the columns instance type, zone, capacity type, price per hour, currency.
     Read at start. Unset by default: no table."""
     discounts: tuple[PriceDiscount, ...] = Field(
         default=(), examples=[[{"nodeLabels": {"karpenter.sh/capacity-type": "spot"}, "factor": 0.35}]]
     )
-    """Discounts on prices of the table and the formula; the first whose labels a node carries counts. Empty by default."""
+    """Discounts on prices of the table and the formula. For each node the first counts whose labels it carries. Empty by
+    default."""
     formula: FormulaPrices = FormulaPrices()
-    """The formula's prices."""
+    """Prices of the formula for nodes that have no other price."""
