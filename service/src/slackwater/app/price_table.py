@@ -70,8 +70,8 @@ def read_price_table(path: str, currency: str) -> PriceTable:
 
 
 def _with_unknown_zones(rows: dict[RowKey, int]) -> dict[RowKey, int]:
-    """The rows, and one for nodes of unknown zone for each type and capacity type that has rows of zones alone: the dearest of
-    these, so that no plan costs more than it says."""
+    """Adds a row for nodes of unknown zone for each type and capacity type whose rows all name a zone. Its price is the highest
+    of these, so that no plan costs more than it says."""
     dearest: dict[RowKey, int] = {}
     for (kind, _, capacity), micros in rows.items():
         if (kind, ANY, capacity) not in rows:
@@ -150,7 +150,7 @@ def _known_columns(place: str, names: Iterable[str]) -> list[str]:
 
 
 def _add(rows: dict[RowKey, tuple[int, str]], place: str, cells: dict[str, str], currency: str) -> None:
-    """Adds a row, whose place is kept with it."""
+    """Adds a row with its place in the file, which errors name."""
     if (kind := cells["instance type"]) in ("", "*"):
         raise _Refused(f"{place}, instance type", show(kind), "the name of an instance type")
     try:

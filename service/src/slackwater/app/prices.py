@@ -12,7 +12,7 @@ _PPM = 1_000_000
 
 
 def has_prices(settings: Settings) -> bool:
-    """True if prices are configured, or decide: then money is counted and shown."""
+    """True if prices are configured, or the expander `price` is used: then answers show costs."""
     autoscaler = settings.autoscaler
     return (
         autoscaler.prices is not None

@@ -114,11 +114,13 @@ def _scheduler_unknown(explain_input: ExplainInput, pod: Pod) -> Iterator[Findin
 
 
 def disputed(explanation: Explanation, disagreement: Disagreement | None) -> Explanation:
-    """The explanation of a pod about which kube-scheduler and we disagree: this comes first, in kube-scheduler's own words."""
+    """The explanation with the disagreement as its first reason, in kube-scheduler's own words; unchanged if there is none."""
     if disagreement is None:
         return explanation
     reason = WaitReason.PLACED_AGAINST_RULES if disagreement.placed else WaitReason.SCHEDULER_DISAGREES
-    bought = "; a node was bought for it, and kube-scheduler has not placed it there" if disagreement.bought else ""
+    bought = (
+        "; a node was requested for the pod, and kube-scheduler has not placed the pod there" if disagreement.bought else ""
+    )
     nodes = tuple(f"node {node}" for node in disagreement.nodes)
     finding = of_reason(reason, detail=f"{disagreement.words}{bought}", objects=nodes)
     return structs.replace(explanation, reasons=(finding, *explanation.reasons))

@@ -195,10 +195,10 @@ class PriceBook:
     formula: PriceFormula = FORMULA
 
     def of(self, group: GroupName, node: Node, *, provider: int | None = None) -> Price:
-        """The price of a node of the group. `provider`: what its provider says, in micros; None if it says nothing.
+        """The price of a node of the group. `provider`: the price that its provider says, in micros; None if it says none.
 
-        The first counts that knows a price: the group's configured price, a NodeOverlay's price, the table, the provider, the
-        formula. A NodeOverlay that only adjusts changes what the last three say.
+        The price comes from the first of these that knows one: the group's configuration, a NodeOverlay's price, the table, the
+        provider, the formula. A NodeOverlay that only adjusts changes the price of the last three.
         """
         if (micros := self.configured.get(group)) is not None:
             return self._price(micros, "configured")
@@ -221,7 +221,7 @@ class PriceBook:
         return Price(micros=micros, currency=self.currency, basis=basis)
 
     def _in_table(self, node: Node) -> int | None:
-        """The price of the row that fits the node; of several, one of its capacity type comes before one of its zone."""
+        """The price of the row that matches the node. A row with its capacity type comes before a row with its zone."""
         kind, zone, capacity = _first(node, _TYPES), _first(node, _ZONES) or UNKNOWN_ZONE, capacity_type_of(node)
         rows = ((kind, zone, capacity), (kind, ANY, capacity), (kind, zone, ANY), (kind, ANY, ANY))
         return next((self.table[row] for row in rows if row in self.table), None)

@@ -185,7 +185,7 @@ class WaitReason(_Worded):
     )
     PLACED_AGAINST_RULES = (
         "placed_against_rules",
-        "kube-scheduler placed the pod where it cannot be by the rules that Slackwater knows",
+        "kube-scheduler placed the pod on a node that refuses it by the rules that Slackwater knows",
     )
     COMING = "node_coming", "a node that is on its way takes the pod"
     # A node.

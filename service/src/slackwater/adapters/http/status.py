@@ -53,9 +53,11 @@ class AgreementStatus(JsonAnswer, frozen=True, kw_only=True):
     """Whether kube-scheduler and the service agree about where pods fit."""
 
     pods_disputed: Annotated[int, Meta(description="Pods that kube-scheduler keeps refusing now, although they fit.")]
-    binds_compared: Annotated[int, Meta(description="Binds, a sample, that the service judged by the rules that it knows.")]
+    binds_compared: Annotated[int, Meta(description="Sampled binds that the service judged by the rules that it knows.")]
     binds_disagreed: Annotated[int, Meta(description="Of these, binds to a node that refuses the pod by these rules.")]
-    percent: Annotated[float | None, Meta(description="Compared binds about which both agree. Null before the first.")]
+    percent: Annotated[
+        float | None, Meta(description="Share of the compared binds about which both agree. Null before the first.")
+    ]
 
 
 class Status(JsonAnswer, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
-"""The loop that has waiting pods and binds judged by the planning process, and announces disagreements.
+"""The loop that asks the planning process to judge waiting pods and binds, and announces disagreements.
 
-It asks only if there is something to judge, and rests for some time after each answer. No decision about a pod awaits it.
+It asks only if there is something to judge, and rests after each answer. No decision about a pod waits for it.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -28,7 +28,7 @@ Judge = Callable[[Callable[[], Looks]], Awaitable[Judged]]
 
 
 class DisagreementLoop:
-    """Looks for disagreements. `binds`: binds alone are a reason to ask, since the planning process runs anyway."""
+    """Looks for disagreements. `binds`: it asks about binds even if no pod waits, because the planning process runs anyway."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class DisagreementLoop:
             await anyio.sleep(max(_SECONDS, _REST * (self._clock() - began)))
 
     async def look(self) -> None:
-        """Has judged what is due, if anything is."""
+        """Asks about the pods and binds that are due, if there are any, and announces new disagreements."""
         now = self._clock()
         self._disagreements.observe(now)
         if not self._disagreements.is_due(now, binds=self._binds):

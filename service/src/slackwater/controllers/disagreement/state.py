@@ -1,11 +1,11 @@
 """Where kube-scheduler and we disagree about a pod. In: pods as the watch shows them, and what the planning process judged.
 Out: what to judge next, Events, the findings of explain, and the pods for which scale-up believes kube-scheduler.
 
-- *Refused*: kube-scheduler's condition says that the pod fits nowhere, and it fits on some node by the rules that we were told.
+- *Refused*: kube-scheduler's condition says that the pod fits nowhere, and it fits on some node by the rules that we know.
   kube-scheduler writes no condition whose text is the same, so refusals cannot be counted: `_LOOKS` looks in a row have to find
   that the pod fits, while the condition stands. They prove something only if kube-scheduler knew the node as we do: the node
   has not changed since before the refusal, or the same node fits for as long as any back-off of kube-scheduler lasts.
-- *Placed*: kube-scheduler bound the pod to a node that refuses it by the rules that we were told. A bind is compared only if
+- *Placed*: kube-scheduler bound the pod to a node that refuses it by the rules that we know. A bind is compared only if
   nothing that matters for it has changed from the bind until the look.
 
 docs/adr/0262 has the reasons. Invariant: nothing here changes a decision of the state machine. `runtime.state_machine` and
@@ -84,9 +84,9 @@ class Judged:
 
 @dataclass(slots=True, kw_only=True)
 class _Refused:
-    """A pod with a refusal. `since`: the first of the present run of `fits` looks that found `nodes`. `unchanged`: how many of
-    the last looks in a row found a node that has not changed since `version`, that is since before the refusal. `passed_at`:
-    when filter last answered for the pod, since the refusal; a bind may follow."""
+    """A refused pod. `fits`: how many of the last looks in a row found that it fits on `nodes`; `since`: the first of them.
+    `unchanged`: how many of the last looks in a row found a node that has not changed since `version`, that is since before the
+    refusal. `passed_at`: when filter last answered for the pod, since the refusal; a bind may follow."""
 
     pod: Pod
     message: str
@@ -223,7 +223,7 @@ class Disagreements:
     # --- looks ----------------------------------------------------------------------------------------------------------------
 
     def is_due(self, now: Instant, *, binds: bool) -> bool:
-        """Is there something to judge? `binds`: binds alone are a reason, too."""
+        """Is there something to judge? `binds`: binds are judged even if no pod waits."""
         if binds and self._binds and now - self._binds_at >= _BINDS_SECONDS:
             return True
         return any(refused.due <= now for refused in self._refused.values())
@@ -297,7 +297,7 @@ class Disagreements:
             pod = self._state.pods.get(uid)
             if pod is not None and not pod.ended and len(self._placed) < _MOST_PLACED:
                 self._placed[uid] = Disagreement(placed=True, words=f"{reason.plugin}: {reason.text}", nodes=(node,))
-                note = f"kube-scheduler placed the pod on {node}, where it cannot be by the rules that Slackwater knows"
+                note = f"kube-scheduler placed the pod on {node}, which refuses it by the rules that Slackwater knows"
                 yield _event(pod, f"{note}: {reason.plugin}: {reason.text}")
 
     # --- what is known --------------------------------------------------------------------------------------------------------
@@ -320,8 +320,8 @@ class Disagreements:
         return None if not self.binds_compared else 100.0 * (1 - self.binds_disagreed / self.binds_compared)
 
     def believed(self) -> frozenset[PodUid]:
-        """The pods for which scale-up believes kube-scheduler: one of each `Kind`, and none of a kind of which a pod waits for
-        which a node was bought. So a further node for the kind is bought only after the last one has taken its pod."""
+        """The pods for which scale-up believes kube-scheduler: one of each `Kind`. While a pod of a kind waits for which a node
+        was bought, no other pod of the kind is among them, so the next node follows only after the last has taken its pod."""
         disputed = [found.pod for found in self._refused.values() if found.disputed]
         waiting = {pod.kind for pod in disputed if pod.uid in self._bought}
         return frozenset({pod.kind: pod.uid for pod in reversed(disputed) if pod.kind not in waiting}.values())
