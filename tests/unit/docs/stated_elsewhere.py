@@ -14,6 +14,7 @@ from slackwater.sandbox.embedded import queue, scheduler
 from slackwater_protocol.agent import LARGEST_CPU
 from slackwater_protocol.agent_versions import _NAMES
 from slackwater_protocol.units import LARGEST
+from tests.bench.simulation import bills
 from tests.loads import shapes
 from tests.unit.docs.page_numbers import Stated, stated
 from tests.unit.layout.test_shape import MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION
@@ -147,6 +148,12 @@ BENCHED: Final[tuple[Stated, ...]] = (
         *source(_THROUGHPUT, r'_RATES: .*"far below", (.*?)\), .*", (.*?)\), .*", (.*?)\)'),
     ),
     stated("benchmarks", "Calls alternate in blocks of {};", _default("tests/bench/filter_latency.py", "_BLOCK")),
+    stated(
+        "benchmarks",
+        "cost more than {} times the bound in the median, more than {} times where the bound uses at least {} nodes",
+        *(bills.MEDIAN, bills.WORST, bills.LARGE),
+    ),
+    stated("benchmarks", "or more than {:g} nodes above it", bills.NODES),
     stated(
         "benchmarks",
         "while {} more important ones preempt",
