@@ -12,7 +12,8 @@ from typing import Final, Self
 import highspy
 import numpy as np
 
-from slackwater.controllers.scaleup.packing.patterns import Beam, Floats, PatternSearch
+from slackwater.controllers.scaleup.packing.master import Floats
+from slackwater.controllers.scaleup.packing.patterns import Beam, PatternSearch
 from slackwater.controllers.scaleup.packing.problem import PackingProblem
 from slackwater.model.columns import Int64, Rows
 from tests.bench.simulation.mixes import UNLIMITED, Mix

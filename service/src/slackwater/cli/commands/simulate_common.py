@@ -117,7 +117,9 @@ def add_options(parser: argparse.ArgumentParser, *, config: str) -> None:
     add_cluster(parser)
     add_version(parser)
     parser.add_argument(
-        "--suppose", metavar="F", help="with changes: `objects` besides, `remove`, `configuration`; JSON or YAML, - for stdin"
+        "--suppose",
+        metavar="F",
+        help="change the cluster first: `objects` to add, `remove`, `configuration`; JSON or YAML, - for stdin",
     )
     parser.add_argument("--config", metavar="F", help=f"Slackwater's configuration file{config}")
     parser.add_argument(

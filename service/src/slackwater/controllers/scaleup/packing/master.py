@@ -124,9 +124,20 @@ class MasterProblem:
         )
 
 
-def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int64) -> tuple[float, Floats]:
-    """The assignment program: the least cost if pods, and nodes, could be divided, infinite if limits do not allow it; and how
-    many nodes of each variant it takes, shape (variants,)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """The optimum if pods, and nodes, could be divided. `cost`: infinite if limits do not allow it. `numbers`: nodes of each
+    variant, shape (variants,). `mean`: what a node of each variant holds in the mean, shape (variants, kinds). `line_values`:
+    what all of a line of a variant's node is worth, shape (variants, lines)."""
+
+    cost: float
+    numbers: Floats
+    mean: Floats
+    line_values: Floats
+
+
+def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int64) -> Assignment:
+    """Solves the assignment program."""
     solver = _solver()
     program = solver.Highs()
     for name, value in _OPTIONS.items():
@@ -152,7 +163,18 @@ def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int6
             program.addCol(0.0, 0, solver.kHighsInf, n_lines + 1, rows, np.concatenate([[1.0], shares[kind]]))
     program.run()
     if program.getModelStatus() != solver.HighsModelStatus.kOptimal:
-        return float("inf"), np.zeros(n_variants)
-    numbers = np.array(program.getSolution().col_value)
-    first = np.cumsum([0, *(1 + np.count_nonzero(problem.takes & (demand > 0), axis=1))[:-1]])
-    return float(program.getInfo().objective_function_value), numbers[first]
+        nothing = np.zeros((n_variants, n_kinds))
+        return Assignment(cost=float("inf"), numbers=nothing[:, 0], mean=nothing, line_values=np.zeros(lines.shape))
+    solution = program.getSolution()
+    found, values = np.array(solution.col_value), np.array(solution.row_dual)
+    taken_by = problem.takes & (demand > 0)
+    is_number = np.zeros(len(found), np.bool_)
+    is_number[np.cumsum([0, *(1 + np.count_nonzero(taken_by, axis=1))[:-1]])] = True
+    numbers, pods = found[is_number], np.zeros((n_variants, n_kinds))
+    pods[taken_by] = found[~is_number]
+    return Assignment(
+        cost=float(program.getInfo().objective_function_value),
+        numbers=numbers,
+        mean=pods / np.maximum(numbers, 1)[:, None],
+        line_values=np.maximum(-values[n_kinds : n_kinds + lines.size].reshape(lines.shape), 0.0),
+    )

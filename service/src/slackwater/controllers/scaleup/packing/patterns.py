@@ -8,12 +8,11 @@ most. What is left of a node is valued at the density of the next kind, as in th
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from slackwater.controllers.scaleup.packing.master import Assignment, Floats
 from slackwater.controllers.scaleup.packing.problem import PackingProblem, Pattern
 from slackwater.model.columns import Int64, Mask, Rows
 
-Floats = npt.NDArray[np.float64]
 #: How many ways to weigh the lines against one another are tried.
 _DIRECTIONS: Final = 9
 #: The weight of each line besides, so that no pod seems to take nothing.
@@ -23,26 +22,46 @@ MOST_TURNS: Final = 200
 #: So many patterns of a variant are used at a time.
 _TOP: Final = 3
 _UNLIMITED: Final = 2**40
+#: From so many pods on, parts of them are tried too.
+_SEVERAL: Final = 4
 
 
 class Beam(NamedTuple):
-    """`width`: how many fillings are kept. `choices`: how many numbers of pods of a kind are tried: the most that fit, and
-    fewer."""
+    """`width`: how many fillings are kept. `choices`: how many numbers of pods of a kind are tried, by `_fewer`. `mixed`: with
+    which part of the mean filling each filling begins."""
 
     width: int
     choices: int
+    mixed: float = 0.0
+
+
+class _Beginning(NamedTuple):
+    """How the fillings of some variants begin. `counts`: with which pods, shape (variants, kinds). `densities`: shape
+    (variants, kinds). `weights`: of one unit of each line, shape (variants, lines)."""
+
+    variants: Rows
+    counts: Int64
+    densities: Floats
+    weights: Floats
 
 
 class PatternSearch:
-    """The search for patterns of one problem."""
+    """The search for patterns of one problem. `assigned`: the optimum if pods could be divided, as far as it is known. A beam
+    alone finds no filling with a few pods of each of many kinds, as are needed where several lines run out at once."""
 
-    def __init__(self, problem: PackingProblem) -> None:
+    def __init__(self, problem: PackingProblem, assigned: Assignment | None = None) -> None:
         self._problem = problem
+        self._mean = np.zeros(problem.takes.shape) if assigned is None else assigned.mean
         has = np.maximum(problem.empty, 1)
         shares = problem.amounts[None] / has[:, None]
+        directions = np.repeat(_directions(problem.amounts.shape[1])[:, None], len(has), axis=1)
+        if assigned is not None:
+            values = assigned.line_values
+            known = values + _LEAST * values.sum(axis=1, keepdims=True) + _LEAST
+            directions = np.concatenate([directions, (known / known.sum(axis=1, keepdims=True))[None]])
         #: What a pod takes of a new node under each weighing of the lines, shape (directions, variants, kinds).
-        self._shares: Floats = np.einsum("vkl,dl->dvk", shares, _directions(problem.amounts.shape[1]))
-        self._weights: Floats = _directions(problem.amounts.shape[1])[:, None] / has[None]
+        self._shares: Floats = np.einsum("vkl,dvl->dvk", shares, directions)
+        self._weights: Floats = directions / has
 
     def _densities(self, values: Floats) -> Floats:
         return np.where(self._problem.takes[None], values / self._shares, 0.0)
@@ -64,34 +83,37 @@ class PatternSearch:
         if not len(worth):
             return []
         best = of_direction[:, worth].argmin(axis=0)
-        weighed = densities[best, worth], self._weights[best, worth]
-        value, counts = self._filled(worth, weighed, demanded, demand, beam)
+        begun = np.minimum((self._mean[worth] * beam.mixed).astype(np.int64), demand)
+        value, counts = self._filled(
+            _Beginning(variants=worth, counts=begun, densities=densities[best, worth], weights=self._weights[best, worth]),
+            demanded,
+            demand,
+            beam,
+        )
         used = zip(*np.nonzero(value > least[worth][:, None]), strict=True)
         return [Pattern(variant=int(worth[at]), counts=counts[at, one]) for at, one in used]
 
-    def _filled(
-        self, variants: Rows, weighed: tuple[Floats, Floats], values: Floats, demand: Int64, beam: Beam
-    ) -> tuple[Floats, Int64]:
+    def _filled(self, begin: _Beginning, values: Floats, demand: Int64, beam: Beam) -> tuple[Floats, Int64]:
         """The `_TOP` best fillings that the beam search keeps: their values, shape (variants, top), and pods of each kind,
-        shape (variants, top, kinds). `weighed`: the densities, shape (variants, kinds), and the weights of the lines for one
-        unit, shape (variants, lines)."""
-        problem, n, (densities, weights) = self._problem, len(variants), weighed
+        shape (variants, top, kinds)."""
+        problem, begun, densities, weights = self._problem, begin.counts, begin.densities, begin.weights
+        n = len(begin.variants)
         turns = min(int((densities > 0).sum(axis=1).max()), MOST_TURNS)
         order = np.argsort(-densities, axis=1, kind="stable")[:, :turns]
         density = np.take_along_axis(densities, order, 1)
         following = np.concatenate([density[:, 1:], np.zeros((n, 1))], axis=1)
-        free: Int64 = problem.empty[variants][:, None]
-        value: Floats = np.zeros((n, 1))
-        most = np.minimum(demand, problem.most)
-        fewer, each = np.arange(beam.choices), np.arange(n)[:, None]
+        free: Int64 = (problem.empty[begin.variants] - begun @ problem.amounts)[:, None]
+        value: Floats = (begun @ values)[:, None]
+        most = np.minimum(demand, problem.most) - begun
+        each = np.arange(n)[:, None]
         #: For each turn, the filling before, and how many pods were added to it.
         steps: list[tuple[Rows, Int64]] = []
         for turn, kinds in enumerate(order.T):
             amounts = problem.amounts[kinds]
-            fit = _fitting(free, amounts, np.where(density[:, turn] > 0, most[kinds], 0))
-            tried = fit[:, :, None] - fewer
-            none: Mask = tried < 0
-            tried = np.maximum(tried, 0)
+            fit = _fitting(free, amounts, np.where(density[:, turn] > 0, most[each[:, 0], kinds], 0))
+            fewer = _fewer(fit, beam.choices)
+            none: Mask = fewer > fit[:, :, None]
+            tried = np.maximum(fit[:, :, None] - fewer, 0)
             worth = value[:, :, None] + values[kinds][:, None, None] * tried
             room: Floats = np.einsum("vwl,vl->vw", free, weights)[:, :, None]
             room = room - tried * np.einsum("vl,vl->v", amounts, weights)[:, None, None]
@@ -103,12 +125,20 @@ class PatternSearch:
             free = free[each, of] - added[:, :, None] * amounts[:, None]
             steps.append((of, added))
         top = np.argsort(-value, axis=1, kind="stable")[:, :_TOP]
-        counts = np.zeros((n, top.shape[1], len(demand)), np.int64)
+        counts = np.repeat(begun[:, None], top.shape[1], axis=1)
         at = top
         for kinds, (of, added) in zip(order.T[::-1], reversed(steps), strict=True):
-            counts[each, np.arange(top.shape[1])[None], kinds[:, None]] = np.take_along_axis(added, at, 1)
+            counts[each, np.arange(top.shape[1])[None], kinds[:, None]] += np.take_along_axis(added, at, 1)
             at = np.take_along_axis(of, at, 1)
         return np.take_along_axis(value, top, 1), counts
+
+
+def _fewer(fit: Int64, choices: int) -> Int64:
+    """By how many pods fewer than fit each filling is tried, shape (variants, width, choices): none, one, half of them, all, a
+    quarter, three quarters. What would be tried twice is `_UNLIMITED`."""
+    several = np.where(fit < _SEVERAL, _UNLIMITED, fit)
+    each = (0 * fit, 0 * fit + 1, several // 2, np.where(fit > 1, fit, _UNLIMITED), several // 4, several - several // 4)
+    return np.stack(each[:choices], axis=2)
 
 
 def _fitting(free: Int64, amounts: Int64, most: Int64) -> Int64:

@@ -20,8 +20,8 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.packing.balance import balanced, single_variant
-from slackwater.controllers.scaleup.packing.master import LinearPlan, MasterProblem, assignment, has_solver
-from slackwater.controllers.scaleup.packing.patterns import MOST_TURNS, Beam, Floats, PatternSearch
+from slackwater.controllers.scaleup.packing.master import Floats, LinearPlan, MasterProblem, assignment, has_solver
+from slackwater.controllers.scaleup.packing.patterns import MOST_TURNS, Beam, PatternSearch
 from slackwater.controllers.scaleup.packing.problem import Packing, PackingProblem, Pattern
 from slackwater.model.columns import Int64
 from slackwater_protocol.money import MICROS
@@ -29,7 +29,7 @@ from slackwater_protocol.money import MICROS
 #: The most linear programs of one packing.
 MOST_STEPS: Final = 400
 #: Beams from the cheapest to the most thorough; the next one is used where the one before finds nothing.
-_BEAMS: Final = (Beam(4, 2), Beam(16, 3), Beam(64, 4))
+_BEAMS: Final = (Beam(4, 2), Beam(4, 2, 0.9), Beam(16, 4), Beam(16, 4, 0.5), Beam(64, 6))
 #: The most fillings that a beam judges for one search: kinds x variants x width x choices.
 _MOST_WORK: Final = 2_000_000
 #: The most kinds that all searches of one packing look at, but at least so many steps.
@@ -85,7 +85,8 @@ class _Left:
 class _Packer:
     def __init__(self, problem: PackingProblem, stop: Callable[[], bool], most_steps: int) -> None:
         self._problem, self._stop = problem, stop
-        self._search = PatternSearch(problem)
+        self._assigned = assignment(problem, problem.demand, problem.room, problem.limits) if has_solver() else None
+        self._search = PatternSearch(problem, self._assigned)
         self._steps = 0
         turns = min(len(problem.demand), MOST_TURNS)
         self._most_steps = min(most_steps, max(_MOST_TURNS_OF_ALL // turns, _FEWEST_STEPS))
@@ -109,8 +110,8 @@ class _Packer:
         plans = [self._balanced()] if not few or problem.demand.sum() <= _MOST_PODS else []
         plans += [self.greedy()] if few else []
         bound = self._search.least_cost(self._prices)
-        if has_solver():
-            bound = max(bound, assignment(problem, problem.demand, problem.room, problem.limits)[0])
+        if self._assigned is not None:
+            bound = max(bound, self._assigned.cost)
             if few:
                 master = MasterProblem(problem)
                 first = self._generated(master, self._whole(), self._most_steps // 2)
@@ -125,7 +126,7 @@ class _Packer:
         left = self._whole()
         for _ in range(_BALANCED_ROUNDS):
             if has_solver():
-                _, numbers = assignment(self._problem, left.demand, left.room, left.limits)
+                numbers = assignment(self._problem, left.demand, left.room, left.limits).numbers
                 self._steps += 1
             else:
                 numbers = single_variant(self._problem, left.demand, self._prices)
@@ -212,7 +213,7 @@ class _Packer:
         while left.demand.any():
             open_ = (left.room > 0) & (left.limits[:, None] >= problem.limits_taken).all(axis=0)
             least = np.where(open_, self._prices * ratio * 0.5, np.inf)
-            found = self._search.better(values, left.demand, least, self._beams[min(1, len(self._beams) - 1)])
+            found = self._search.better(values, left.demand, least, self._beams[0])
             if not found and not ratio:
                 return
             worth = [float(values @ each.counts) / self._prices[each.variant] for each in found]
