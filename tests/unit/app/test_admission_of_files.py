@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -358,3 +359,85 @@ def test_placement_without_a_pending_pod_still_says_it(output: str, tmp_path: Pa
     assert said.startswith(
         "Deployment shop/d: 1 of its pods that is not in the file would not be admitted: ResourceQuota shop/rq: "
     )
+
+
+_LOTS = "quantity 'lots': want a number with one of the suffixes"
+_BAD_CLAIM = {"resources": {"requests": {"storage": "lots"}}}
+_BAD_SPEC = spec_of({"cpu": "lots"})
+
+
+@pytest.mark.parametrize(
+    ("objects", "error"),
+    [
+        *(
+            ([limit_range(**{key: {"cpu": "lots"}})], f"items[1].spec.limits[0] (LimitRange shop/lr): {_LOTS}")
+            for key in ("default", "defaultRequest", "min", "max", "maxLimitRequestRatio")
+        ),
+        ([quota({"cpu": "lots"})], f"items[1].spec (ResourceQuota shop/rq): {_LOTS}"),
+        ([quota({}, {"hard": {"cpu": "lots"}})], f"items[1].status (ResourceQuota shop/rq): {_LOTS}"),
+        ([quota({}, {"used": {"cpu": "lots"}})], f"items[1].status (ResourceQuota shop/rq): {_LOTS}"),
+        (
+            [quota({}), item("PersistentVolumeClaim", spec=_BAD_CLAIM)],
+            f"items[2].spec.resources (PersistentVolumeClaim shop/d): {_LOTS}",
+        ),
+        (
+            [
+                item(
+                    "StatefulSet",
+                    spec={"replicas": 1, "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": _BAD_CLAIM}]},
+                )
+            ],
+            f"items[1].spec.resources (PersistentVolumeClaim shop/v-d-0): {_LOTS}",
+        ),
+        (
+            [quota({}), item("PersistentVolumeClaim", spec={"resources": 7})],
+            "items[2].spec.resources (PersistentVolumeClaim shop/d): got int, want object",
+        ),
+        (
+            [item("RuntimeClass", "r", None, overhead={"podFixed": {"cpu": "lots"}})],
+            f"items[1].overhead (RuntimeClass r): {_LOTS}",
+        ),
+        (
+            [limit_range(min={"cpu": "1"}), deployment(1, _BAD_SPEC)],
+            f"items[2].spec.template.spec.containers[0].resources.requests.cpu (Deployment shop/d): {_LOTS}",
+        ),
+        (
+            [limit_range(min={"cpu": "1"}), daemon_set(_BAD_SPEC)],
+            f"items[2].spec.template.spec.containers[0].resources.requests.cpu (DaemonSet shop/d): {_LOTS}",
+        ),
+        (
+            [quota({"cpu": "1"}), item("Pod", spec=_BAD_SPEC)],
+            f"items[2].spec.containers[0].resources.requests.cpu (Pod shop/d): {_LOTS}",
+        ),
+        (
+            [limit_range(), deployment(1, spec_of(priorityClassName=["a"]))],
+            "items[2].spec.template.spec.priorityClassName (Deployment shop/d): got array, want str | null",
+        ),
+        (
+            [deployment(1, spec_of(runtimeClassName={}))],
+            "items[1].spec.template.spec.runtimeClassName (Deployment shop/d): got object, want str | null",
+        ),
+        (
+            [item("RuntimeClass", "r", None), deployment(1, spec_of(runtimeClassName="r", nodeSelector=7))],
+            "items[2].spec.template.spec.nodeSelector (Deployment shop/d): got int, want object | null",
+        ),
+    ],
+)
+def test_what_admission_cannot_read_is_named(objects: list[Obj], error: str) -> None:
+    with pytest.raises(ClusterError) as err:
+        of(*objects)
+    assert str(err.value).startswith(error)
+
+
+def test_many_limits_of_a_namespace_cost_little_more_than_one() -> None:
+    """Each pod is decoded once, not once for each quota; LimitRanges judge a controller's spec once, not once for each pod."""
+
+    def seconds(count: int) -> float:
+        limits = [{**each, "metadata": {**each["metadata"], "name": f"l{n}"}} for n in range(count) for each in limited]
+        before = time.process_time()
+        of(*limits, *pods, deployment(500, spec_of({"cpu": "1"})))
+        return time.process_time() - before
+
+    limited = (limit_range(min={"cpu": "1m"}), quota({"cpu": "1M"}))
+    pods = [item("Pod", f"p{n}", spec=spec_of({"cpu": "1"}), meta={"uid": str(n)}) for n in range(300)]
+    assert seconds(40) < 6 * min(seconds(1), seconds(1))

@@ -3,6 +3,8 @@
 import copy
 import gzip
 import json
+import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from slackwater.app.offline import sources
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.explain import explain_offline
 from slackwater.app.offline.files import load_cluster
@@ -161,6 +164,9 @@ _FORMS: dict[str, Callable[[Path], Path]] = {
     "a line an object": one_file("\n".join(json.dumps(each) for each in the_cluster())),
     "list after list": one_file("".join(json.dumps(each, indent=4) for each in in_lists(the_cluster()))),
     "cluster-info dump": one_file(_LOGS.join(json.dumps(each, indent=4) + "\n" for each in in_lists(the_cluster())) + _LOGS),
+    "with a byte order mark": one_file(b"\xef\xbb\xbf" + _LIST.encode()),
+    "list after list, each with a mark": one_file("".join(f"\ufeff{json.dumps(each)}\r\n" for each in in_lists(the_cluster()))),
+    "PowerShell's UTF-16": one_file("\r\n".join(json.dumps(each) for each in in_lists(the_cluster())).encode("utf-16")),
     "cluster-info dump, a folder": cluster_info_folder,
     "must-gather": must_gather_folder,
 }
@@ -188,7 +194,9 @@ def test_a_folder_of_other_files_is_named_where_no_node_and_no_pod_was_found(
     [
         ({}, "the folder: got no .json, .yaml or .yml file, want what kubectl cluster-info dump writes"),
         ({"a/b.json": '{"kind": "Pod"'}, "a/b.json: neither JSON nor YAML: "),
-        ({"a.json.gz": gzip.compress(b"{}" * 99)[:-9]}, "the file: compressed with gzip, and cannot be unpacked: "),
+        ({"a.json.gz": gzip.compress(b"{}" * 99)[:-9]}, "a.json.gz: compressed with gzip, and cannot be unpacked: "),
+        ({"a.json": b"\xff\xfe{"}, "a.json: begins as UTF-16, and cannot be decoded: "),
+        ({"a.json": json.dumps(the_cluster()[0]) + "\n==== START logs x\n{}"}, "a.json: neither JSON nor YAML: "),
         ({"a.json": json.dumps(the_cluster()[0]) * 2}, "document 1 (Node n1): is there twice, first at document 0"),
     ],
 )
@@ -196,6 +204,35 @@ def test_what_cannot_be_read_is_named(files: dict[str, str | bytes], problem: st
     with pytest.raises(ClusterError) as err:
         load_cluster(str(as_files(tmp_path, files)))
     assert str(err.value).startswith(problem)
+
+
+def test_logs_without_an_end_take_linear_time(tmp_path: Path) -> None:
+    before = time.process_time()
+    with pytest.raises(ClusterError):
+        load_cluster(str(one_file(json.dumps(the_cluster()[0]) + "\n" + "==== START logs x\n" * 20_000)(tmp_path)))
+    assert time.process_time() - before < 5  # 44 s if the end is looked for from each of them
+
+
+def test_all_texts_of_a_folder_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LARGEST_FILE", 1500)
+    as_files(tmp_path, {"a.json": b"{}" * 500, "b.json.gz": gzip.compress(b" " * 501)})
+    with pytest.raises(ClusterError, match=re.escape("b.json.gz: more than 1500 bytes with the files before it")):
+        list(sources.contents(str(tmp_path)))
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="only Linux says what is mapped")
+def test_a_small_file_takes_no_memory_mapping_of_its_own(tmp_path: Path) -> None:
+    """Linux allows a process 65,530: a folder with more files ended with MemoryError."""
+    as_files(tmp_path, {f"{number}.json": "{}" for number in range(200)})
+    before = Path("/proc/self/maps").read_text().count("\n")
+    kept = list(sources.contents(str(tmp_path)))
+    assert Path("/proc/self/maps").read_text().count("\n") - before < len(kept) // 2
+
+
+def test_objects_of_two_names_are_two_whatever_their_uids(tmp_path: Path) -> None:
+    pods = [pod_manifest(name, meta={"uid": "u"}) for name in "ab"]
+    found = load_cluster(str(one_file("".join(map(json.dumps, [node_manifest("n"), *pods])))(tmp_path)))
+    assert [pod.key.name for pod in found.pods] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from slackwater.app.offline import missing_pods
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.explain import explain_offline
 from slackwater.app.offline.objects import ClusterError
@@ -234,11 +235,19 @@ def test_a_claim_that_is_there_is_used() -> None:
     [
         (
             controller("Deployment", replicas=2_000_000_000),
-            "items[2] (Deployment shop/d): 2000000000 of its pods are missing, want at most 200000",
+            "items[2] (Deployment shop/d): 2000000000 of its pods are missing, want at most 200000 in all",
         ),
         (
             controller("Job", template={"spec": {"containers": "x"}}),
             "items[2].spec.template.spec.containers (Job shop/d): got str, want array | null",
+        ),
+        (
+            controller("StatefulSet", ordinals={"start": -1}),
+            "items[2].spec.ordinals.start (StatefulSet shop/d): Expected `int` >= 0",
+        ),
+        (
+            controller("Job", template={"spec": {"volumes": [{"ephemeral": {"volumeClaimTemplate": 7}}]}}),
+            "items[2].spec.template.spec.volumes[0].ephemeral.volumeClaimTemplate (Job shop/d): got int, want object",
         ),
         (controller("StatefulSet", ordinals=[]), "items[2].spec.ordinals (StatefulSet shop/d): got array, want object"),
     ],
@@ -247,3 +256,13 @@ def test_what_cannot_be_made_is_named(item: Obj, error: str) -> None:
     with pytest.raises(ClusterError) as err:
         of(item)
     assert str(err.value) == error
+
+
+@pytest.mark.parametrize("kinds", [("Deployment", "Job"), ("DaemonSet", "DaemonSet")])
+def test_the_missing_pods_of_all_controllers_together_are_limited(
+    kinds: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing_pods, "_MOST", 2)
+    made_by = [controller(kind, name, replicas=2, parallelism=2) for kind, name in zip(kinds, "de", strict=True)]
+    with pytest.raises(ClusterError, match="2 of its pods are missing after 2 of others, want at most 2 in all"):
+        of(*made_by)

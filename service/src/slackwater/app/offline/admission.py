@@ -4,7 +4,7 @@ In: the objects of a file. Out: templates and new pods with the defaults that th
 created, why it would be refused. Invariant: a pod that exists is never judged, since it was admitted when it was created.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
@@ -13,7 +13,7 @@ import msgspec
 from slackwater.adapters.api_objects import Int32, Wire
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.structs import Quantity
-from slackwater.app.offline.limit_ranges import LimitRange, Object
+from slackwater.app.offline.limit_ranges import LimitRange, Object, nanos_of
 from slackwater.app.offline.objects import (
     DAEMON_SET,
     LIMIT_RANGE,
@@ -25,7 +25,7 @@ from slackwater.app.offline.objects import (
     check_shape,
     completed_template,
 )
-from slackwater.app.offline.quotas import Quota, usage_of, usage_of_claim
+from slackwater.app.offline.quotas import Quota, Usage, claim_spec, usage_of, usage_of_claim
 from slackwater.model.auxiliary import WORKLOAD_KINDS
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import KubernetesVersion
@@ -44,6 +44,9 @@ class _Priority(Wire):
 
 class _Overhead(Wire):
     pod_fixed: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        nanos_of(self.pod_fixed)
 
 
 class _Scheduling(Wire):
@@ -79,21 +82,25 @@ class Admission:
         self._default = max((name for name, each in self._priorities.items() if each.global_default), default="")
         self._runtimes = {item.name: item.decoded(_RUNTIME.decode) for item in by_kind[RUNTIME_CLASS]}
         self._quotas: dict[str, list[Quota]] = {}
+        used = self._used(by_kind, {item.namespace for item in by_kind[QUOTA]})
         for item in by_kind[QUOTA]:
-            pods = self._existing(each for each in by_kind["Pod"] if each.namespace == item.namespace)
-            claims = (each.decoded(msgspec.json.decode) for each in by_kind[_CLAIM] if each.namespace == item.namespace)
-            quota = Quota.of(item, pods, (each.get("spec") or {} for each in claims))
-            self._quotas.setdefault(item.namespace, []).append(quota)
+            self._quotas.setdefault(item.namespace, []).append(Quota.of(item, used.get(item.namespace, ())))
         self._daemons: dict[PodKey, Object] = {}
         self.refused: list[str] = []
         self.unknown: dict[str, None] = {}
 
-    def _existing(self, pods: Iterable[FoundObject]) -> Iterator[Object]:
-        """The specs of the pods that exist and have not ended."""
-        for pod in pods:
-            body = pod.decoded(msgspec.json.decode, self._kubernetes)
-            if _exists(pod, body) and body["status"].get("phase") not in _ENDED:
-                yield body["spec"]
+    def _used(self, by_kind: Mapping[str, Sequence[FoundObject]], namespaces: Set[str]) -> dict[str, list[Usage]]:
+        """What the pods that exist and have not ended use in each namespace, and the claims."""
+        found: dict[str, list[Usage]] = {}
+        for pod in by_kind["Pod"]:
+            if pod.namespace in namespaces:
+                body = pod.decoded(_body, self._kubernetes)
+                if _exists(pod, body) and body["status"].get("phase") not in _ENDED:
+                    found.setdefault(pod.namespace, []).append((usage_of(body["spec"]), body["spec"]))
+        for claim in by_kind[_CLAIM]:
+            if claim.namespace in namespaces:
+                found.setdefault(claim.namespace, []).append((usage_of_claim(claim.decoded(claim_spec)), None))
+        return found
 
     def quotas(self) -> Iterator[FoundObject]:
         """The quotas with what is used now."""
@@ -121,7 +128,7 @@ class Admission:
         if item.uid or not (self._concerns(item) or item.namespace in self._quotas):
             yield item
             return
-        body = item.decoded(msgspec.json.decode, self._kubernetes)
+        body = item.decoded(_body, self._kubernetes)
         if not _exists(item, body):
             item = _with_body(item, body := {**body, "spec": self._spec(item, body["spec"])})
         if _exists(item, body) or self.admitted(item.title, item.namespace, body["spec"], [item.name]):
@@ -166,9 +173,9 @@ class Admission:
         claims_of: Callable[[T], Iterable[FoundObject]] = lambda _: (),
     ) -> list[T]:
         """The first of these pods, as many as are admitted. They have this completed spec, `claims_of` their claims."""
-        found = list[T]()
+        found, of_spec = list[T](), self._refusals_of(namespace, spec)
         for pod in pods:
-            if why := self.refusal(namespace, spec, claims_of(pod)):
+            if why := self._refusal(namespace, of_spec, claims_of(pod)):
                 left = len(pods) - len(found)
                 what = (
                     "it"
@@ -182,9 +189,9 @@ class Admission:
 
     def makes_pods(self, daemon_set: FoundObject) -> bool:
         """Would a pod of the DaemonSet be admitted?"""
-        body = daemon_set.decoded(msgspec.json.decode, self._kubernetes, templated=True)
+        body = daemon_set.decoded(_body, self._kubernetes, templated=True)
         spec = self._daemons[PodKey(daemon_set.namespace, daemon_set.name)] = body["spec"]["template"]["spec"]
-        if why := self.refusal(daemon_set.namespace, spec, take=False):
+        if why := self._refusal(daemon_set.namespace, self._refusals_of(daemon_set.namespace, spec), take=False):
             self.refused.append(f"{daemon_set.title}: its pods would not be admitted: {why}")
         return not why
 
@@ -192,20 +199,31 @@ class Admission:
         """The first of the nodes, as many as pods of the DaemonSet are admitted."""
         return self.admitted(f"DaemonSet {key}", key.namespace, self._daemons[key], nodes)
 
-    def refusal(self, namespace: str, spec: Object, claims: Iterable[FoundObject] = (), *, take: bool = True) -> str:
-        """Why a pod with this completed spec and these claims would be refused; "" if it is admitted. Then quotas count it, if
-        `take`."""
-        quotas, usages = self._quotas.get(namespace, []), [(usage_of(spec), spec)]
-        wanted = [msgspec.json.decode(claim.raw)["spec"] for claim in claims]
+    def _refusals_of(self, namespace: str, spec: Object) -> tuple[list[str], Usage]:
+        """Why each pod with this completed spec is refused, whatever quotas have left, and what it counts for."""
         found = [f"no PriorityClass with name {name} was found" for name in self._lacked(spec)]
-        for title, limits in self._limits.get(namespace, {}).items():
-            reasons = (limits.refusal(spec), *map(limits.refusal_of_claim, wanted))
-            found += [f"{title}: {why}" for why in reasons if why]
-        counted: list[tuple[dict[str, int], Object | None]] = [*usages, *((usage_of_claim(each), None) for each in wanted)]
-        found += [f"{quota.item.title}: {why}" for quota in quotas for usage in counted if (why := quota.refusal(*usage))]
+        limits = self._limits.get(namespace, {}).items()
+        return [*found, *(f"{title}: {why}" for title, each in limits if (why := each.refusal(spec)))], (usage_of(spec), spec)
+
+    def _refusal(
+        self,
+        namespace: str,
+        of_spec: tuple[list[str], Usage],
+        claims: Iterable[FoundObject] = (),
+        *,
+        take: bool = True,
+    ) -> str:
+        """Why a pod of this kind and with these claims would be refused; "" if it is admitted. Then quotas count it, if
+        `take`."""
+        reasons, usage = of_spec
+        quotas, wanted = self._quotas.get(namespace, []), [each.decoded(claim_spec) for each in claims]
+        limits = self._limits.get(namespace, {}).items() if wanted else ()
+        found = [*reasons, *(f"{title}: {why}" for title, each in limits for why in map(each.refusal_of_claim, wanted) if why)]
+        counted: list[Usage] = [usage, *((usage_of_claim(each), None) for each in wanted)]
+        found += [f"{quota.item.title}: {why}" for quota in quotas for each in counted if (why := quota.refusal(*each))]
         for quota in quotas if take and not found else ():
-            for usage in counted:
-                quota.take(*usage)
+            for each in counted:
+                quota.take(*each)
         return "; ".join(found)
 
     def _lacked(self, spec: Object) -> list[str]:
@@ -217,6 +235,13 @@ class Admission:
 def _exists(item: FoundObject, body: Object) -> bool:
     """Is the pod one of a cluster, and no manifest?"""
     return bool(item.uid or body["spec"].get("nodeName") or body["status"].get("phase"))
+
+
+def _body(raw: bytes) -> dict[str, Any]:
+    """A pod, or an object with a template. Raises ValueError if its amounts cannot be read."""
+    body: dict[str, Any] = msgspec.json.decode(raw)
+    usage_of((body["spec"].get("template") or body)["spec"])
+    return body
 
 
 def _with_body(item: FoundObject, body: Object) -> FoundObject:

@@ -74,6 +74,10 @@ class _Item(Wire):
     min: _Amounts = msgspec.field(default_factory=dict)
     max_limit_request_ratio: _Amounts = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for amounts in (self.default, self.default_request, self.max, self.min, self.max_limit_request_ratio):
+            nanos_of(amounts)  # raises ValueError, to which the decoder adds the place
+
     def refusals(self, requests: Totals, limits: Totals, *, at_most: str = "limit") -> Iterator[str]:
         """Why LimitRanger refuses what asks for this, in its words. `at_most`: what has to be there for a maximum."""
         asked = {"request": requests, "limit": limits}

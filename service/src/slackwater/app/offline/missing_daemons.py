@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.app.offline.admission import Admission
-from slackwater.app.offline.missing_pods import remarks_on
+from slackwater.app.offline.missing_pods import refuse_too_many, remarks_on
 from slackwater.controllers.scaleup.template import accepting
 from slackwater.controllers.slack.headroom_limits import requests_of
 from slackwater.fit.plugins.node_affinity import names_asked
@@ -48,7 +48,9 @@ def missing_daemons(
     for daemon in daemons:
         names = [nodes[row].name for row in np.flatnonzero(accepting(daemon, facts)).tolist()]
         owner = (daemon.key.namespace, daemon.eviction_facts.owner)
-        names = admission.daemons(daemon.key, [name for name in names if (*owner, name) not in there])
+        names = [name for name in names if (*owner, name) not in there]
+        refuse_too_many("the file", f"DaemonSet {daemon.key}", len(found), len(names))
+        names = admission.daemons(daemon.key, names)
         made = [_on(daemon, name, room) for name in names]
         remarks |= remarks_on(f"DaemonSet {daemon.key}", [pod.key for pod in made])
         found += made

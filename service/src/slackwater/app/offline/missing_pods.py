@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count, islice
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -21,6 +21,7 @@ from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.eviction_facts import controller_of
 from slackwater.app.offline.admission import Admission
 from slackwater.app.offline.objects import JOB, ClusterError, FoundObject
+from slackwater.app.offline.quotas import usage_of
 from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import WORKLOAD_KINDS, ControllerKey
 from slackwater.model.eviction_facts import Owner
@@ -32,7 +33,7 @@ from slackwater.model.texts import added_pods_text
 
 CLAIM: Final = "PersistentVolumeClaim"
 CLASS: Final = "StorageClass"
-#: A larger number of pods of one controller is taken for a mistake.
+#: A larger number of missing pods is taken for a mistake.
 _MOST: Final = 200_000
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
@@ -63,7 +64,7 @@ class _Status(Wire):
 
 
 class _Ordinals(Wire):
-    start: Int32 = 0
+    start: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
 
 
 class _Meta(Wire):
@@ -86,6 +87,14 @@ class _Ephemeral(Wire):
 class _Volume(Wire):
     name: str = ""
     ephemeral: _Ephemeral | None = None
+
+
+class _PodSpec(Wire):
+    volumes: tuple[_Volume, ...] = ()
+
+
+class _PodTemplate(Wire):
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
 
 
 class _Spec(Wire):
@@ -120,7 +129,8 @@ _CONTROLLER: Final = msgspec.json.Decoder(_Controller)
 def _template(raw: bytes) -> tuple[_Part, tuple[_Volume, ...]]:
     """The pod template of a controller, and its volumes."""
     found = _CONTROLLER.decode(raw).spec.template
-    return found, msgspec.convert(found.spec.get("volumes") or (), tuple[_Volume, ...])
+    usage_of(found.spec)  # raises ValueError for amounts that cannot be read
+    return found, msgspec.convert({"spec": found.spec}, _PodTemplate).spec.volumes
 
 
 def missing_pods(
@@ -145,6 +155,7 @@ def missing_pods(
                 continue
             controller = item.decoded(_CONTROLLER.decode)
             if controller.is_active(kind, known=present.is_known(key, there)):
+                refuse_too_many(item.path, item.title, len(found.pods), wanted - there)
                 names = present.missing_names(item, controller.spec.ordinals.start, range(there, wanted))
                 maker = _Maker(item, present.owner(key), *item.decoded(_template, kubernetes, templated=True), controller)
                 claims_of = {name: list(maker.claims(name, claims)) for name in names}
@@ -156,6 +167,13 @@ def missing_pods(
                     found.deployments[item.namespace, maker.owner] = key
                     found.selectors[item.namespace, maker.owner] = item.decoded(partial(decode_selector, kind))
     return found
+
+
+def refuse_too_many(path: str, title: str, before: int, more: int) -> None:
+    """Raises `ClusterError` if so many missing pods of a controller, after so many of others, are a mistake."""
+    if before + more > _MOST:
+        others = f" after {before} of others" if before else ""
+        raise ClusterError(path, title, f"{more} of its pods are missing{others}, want at most {_MOST} in all")
 
 
 def _adopted(by_kind: Mapping[str, Sequence[FoundObject]], scales: Scales) -> dict[ControllerKey, ControllerKey]:
@@ -304,10 +322,7 @@ class _Present:
         return largest[1] if largest else self._absent.get(key) or Owner("apps", "ReplicaSet", f"{key[1].name}-missing")
 
     def missing_names(self, item: FoundObject, first: int, missing: range) -> list[str]:
-        """The names of the pods `missing`: a StatefulSet's ordinals from `first` on, or made up. Raises `ClusterError`
-        for too many."""
-        if len(missing) > _MOST:
-            raise ClusterError(item.path, item.title, f"{len(missing)} of its pods are missing, want at most {_MOST}")
+        """The names of the pods `missing`: a StatefulSet's ordinals from `first` on, or made up."""
         if item.kind == "StatefulSet":
             ordinals = (f"{item.name}-{number}" for number in range(first, first + missing.stop))
             return [name for name in ordinals if PodKey(item.namespace, name) not in self._names]

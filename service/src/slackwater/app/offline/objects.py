@@ -192,7 +192,7 @@ def objects_by_kind(
     empty. Other kinds and APIs are skipped. Raises `ClusterError`."""
     listed = set[str]()
     by_kind: dict[str, list[FoundObject]] = {kind: [] for kind in kinds}
-    documents_of: dict[str, int] = {}
+    documents_of: dict[tuple[str, str], int] = {}
     for number, document in enumerate(documents):
         path = "" if len(documents) == 1 else f"document {number}"
         for place, kind, head, raw in _objects(document, path, "", 0, listed):
@@ -200,7 +200,7 @@ def objects_by_kind(
                 continue
             found = _named(place or kind, kind, head, raw, len(by_kind[kind]))
             # must-gather has an object in a list and in a file of its own.
-            if not found.uid or documents_of.setdefault(found.uid, number) == number:
+            if not found.uid or documents_of.setdefault((found.uid, found.title), number) == number:
                 by_kind[kind].append(found)
     return by_kind, frozenset(listed)
 
@@ -290,6 +290,9 @@ class _PodSpec(Wire):
     affinity: AffinityWire | None = None
     tolerations: list[TolerationWire] | None = None
     topology_spread_constraints: list[SpreadWire] | None = None
+    node_selector: dict[str, str] | None = None
+    priority_class_name: str | None = None
+    runtime_class_name: str | None = None
 
 
 class _ContainerStatus(Wire):

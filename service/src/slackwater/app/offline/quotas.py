@@ -14,6 +14,8 @@ from slackwater.adapters.kube.structs import Quantity
 from slackwater.app.offline.limit_ranges import Object, Totals, amounts_of, containers_of, nanos_of, text_of, totals
 from slackwater.app.offline.objects import FoundObject
 
+#: What a pod or a claim counts for, and the spec of a pod.
+Usage = tuple[Totals, Object | None]
 _NANO: Final = 10**9
 _COMPUTE: Final = frozenset({"cpu", "memory"})
 _WITH_LIMITS: Final = _COMPUTE | {"ephemeral-storage"}
@@ -29,6 +31,29 @@ def usage_of(spec: Object) -> Totals:
     found = {"pods": _NANO, "count/pods": _NANO} | {f"requests.{name}": nanos for name, nanos in requests.items()}
     found |= {name: nanos for name, nanos in requests.items() if name in _WITH_LIMITS or name.startswith("hugepages-")}
     return found | {f"limits.{name}": nanos for name, nanos in limits.items() if name in _WITH_LIMITS}
+
+
+class _ClaimResources(Wire):
+    requests: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        nanos_of(self.requests)
+
+
+class _ClaimSpec(Wire):
+    resources: _ClaimResources = msgspec.field(default_factory=_ClaimResources)
+    storage_class_name: str | None = None
+
+
+class _Claim(Wire):
+    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
+
+
+def claim_spec(raw: bytes) -> Object:
+    """The spec of a claim. Raises ValueError if what quotas count cannot be read."""
+    msgspec.json.decode(raw, type=_Claim)
+    found: Object = msgspec.json.decode(raw).get("spec") or {}
+    return found
 
 
 def usage_of_claim(spec: Object) -> Totals:
@@ -76,10 +101,16 @@ class _Spec(Wire):
     scopes: tuple[str, ...] = ()
     scope_selector: _Selector = msgspec.field(default_factory=_Selector)
 
+    def __post_init__(self) -> None:
+        nanos_of(self.hard)
+
 
 class _Status(Wire):
     hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
     used: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        nanos_of(self.hard), nanos_of(self.used)
 
 
 class _QuotaWire(Wire):
@@ -100,18 +131,16 @@ class Quota:
     used: Totals
 
     @classmethod
-    def of(cls, item: FoundObject, specs: Iterable[Object], claims: Iterable[Object]) -> "Quota":
-        """The quota of an object. Without a status the pods and claims of its namespace, by their specs, are counted."""
+    def of(cls, item: FoundObject, used: Iterable[Usage]) -> "Quota":
+        """The quota of an object. Without a status, what the pods and claims of its namespace use is counted."""
         wire = item.decoded(_QUOTA.decode)
         scopes = (*(_Scope(scope_name=name) for name in wire.spec.scopes), *wire.spec.scope_selector.match_expressions)
         found = cls(
             item=item, scopes=scopes, hard=nanos_of(wire.status.hard or wire.spec.hard), used=nanos_of(wire.status.used)
         )
         if not wire.status.hard:
-            for spec in specs:
-                found.take(usage_of(spec), spec)
-            for claim in claims:
-                found.take(usage_of_claim(claim))
+            for each in used:
+                found.take(*each)
         return found
 
     def take(self, usage: Totals, pod: Object | None = None) -> None:
