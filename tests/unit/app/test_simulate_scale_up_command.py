@@ -320,3 +320,17 @@ def test_the_storage_of_a_node_to_come_is_what_is_published_for_template_nodes(f
     for more, nodes in ((), 0), ((capacity("t", "10Gi", **template),), 0), ((capacity("t", "99Gi", **template),), 1):
         found = files.answer(*items, *more, groups=[a_group("pool-a")])
         assert [group["newNodes"] for group in found["groups"]] == [nodes], more
+
+
+def test_the_answer_says_its_steps_and_which_limit_cut_it_off(files: Files) -> None:
+    pods, groups = [a_pod(f"p{number}", "2") for number in range(5)], [a_group("pool-a")]
+    whole = files.answer(a_node("n"), *pods, groups=groups)["planning"]
+    assert whole == {"steps": whole["steps"], "cutBy": None}
+    assert 0 < whole["steps"] < 100
+    assert "cut off" not in files.run("-o", "table")[0]
+    found = files.answer(a_node("n"), *pods, groups=groups, maxPlanningTime="1ns")
+    assert found["planning"]["cutBy"] == "maxPlanningTime"
+    assert {reason for pod in found["unhelpable"] for why in pod["groups"].values() for reason in why["reasons"]} == {
+        "planning took too long: the next one goes on"
+    }
+    assert "cut off by the limit maxPlanningTime after" in files.run("-o", "table")[0]

@@ -37,7 +37,7 @@ from slackwater.controllers.preemption import state as preemption
 from slackwater.controllers.scaleup import groups as scale_up_groups
 from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, template_nodes
 from slackwater.controllers.slack import rate_sizing
-from slackwater.fit import drainability
+from slackwater.fit import drainability, steps
 from slackwater.fit.devices import search, selectors
 from slackwater.model import pod_constraints
 from slackwater.model.prices import FORMULA
@@ -137,6 +137,9 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("explain", "up to {} more wait, for {:g} s at most (503)", *_QUESTIONS),
     stated("simulate", "the next ones wait {:g} s at most (503)", process._QUESTION_WAIT_SECONDS),
     stated("explain simulate", "two minutes and have {} MiB", children.LARGEST_ANSWER // _MIB),
+    stated("simulate", "its process may take {} MiB beside what it shares", children.MOST_MEMORY // _MIB),
+    stated("scaleup", "A plan of the service has {:,} steps", steps.MOST_STEPS),
+    stated("scaleup", "or {:,} rows judged by one rule", steps._ROWS),
     stated("simulate", "a body of more than {} MiB with 413", questions.LARGEST_BODY // _MIB),
     stated("dashboard", "The newest {} decisions of each kind are kept", decision_log._KEPT),
     stated("dashboard", "| open dashboards | {};", routes.MOST_LISTENERS),

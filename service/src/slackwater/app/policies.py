@@ -27,6 +27,7 @@ from slackwater.controllers.slack.settings import DAYS, WHOLE_CLUSTER, ExtraCapa
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve, own_score
 from slackwater.fit.scoring import RoomScore
+from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.ids import Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import TaintRules
@@ -93,6 +94,7 @@ def scale_up_policy_of(
     prices: PriceBook | None = None,
     seed: int = 0,
     after_scheduler: bool = True,
+    plan_steps: int = MOST_STEPS,
 ) -> ScaleUpPolicy:
     """The policy of scale-up. `priorities` come from the cluster's ConfigMap; `prices` from `app.prices`; `seed` makes random
     choices repeatable. With `after_scheduler` a pod counts only once its scheduler has tried it, with the exceptions in
@@ -117,6 +119,7 @@ def scale_up_policy_of(
         ),
         taints=taint_rules_of(settings),
         plan_seconds=PLANS * seconds(autoscaler.max_planning_time),
+        plan_steps=plan_steps,
         quotas=tuple(quotas),
         priorities=priorities,
         prices=prices,

@@ -127,8 +127,8 @@ class PlanMaker:
     """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry. `clock` is read at each step of
     a plan.
 
-    It keeps between loops: the node on which each pod was found to fit (hints), the last template node of each group, and the
-    state of slack.
+    It keeps between loops: the node on which each pod was found to fit (hints), the pods that a limit cut off the last plan,
+    the last template node of each group, and the state of slack.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -139,6 +139,7 @@ class PlanMaker:
         self._slack_state = SlackState()
         self._slos: Mapping[str, SLORoom] = {}
         self._hints: Mapping[PodUid, NodeName] = {}
+        self._cut_off: Mapping[PodUid, int] = {}
         self._templates: dict[GroupName, Node] = {}
         #: The groups of the last plan.
         self._groups: list[GrowableGroup] = []
@@ -207,6 +208,9 @@ class PlanMaker:
             again_at=plan.again_at,
             slack=found.slack,
             given_up=given_up,
+            notes=()
+            if plan.cut_by is None
+            else (f"a limit on {plan.cut_by} ended the scale-up plan after {plan.steps} steps",),
         )
 
     def _costs(self, inquiry: Inquiry, scale_ups: Sequence[ScaleUp]) -> dict[GroupName, GroupCost]:
@@ -222,7 +226,7 @@ class PlanMaker:
     def _scale_up(self, inquiry: Inquiry) -> LoopPlans:
         """The scale-up and slack plans."""
         replica, policy = self.replica, inquiry.rules.policy
-        demand = replace(_demand(replica, inquiry.now, inquiry.rules), disputed=inquiry.believed)
+        demand = replace(_demand(replica, inquiry.now, inquiry.rules), disputed=inquiry.believed, cut_off=self._cut_off)
         every = inquiry.group_status.values()
         bought = (bought_slices_of(replica, status, self._bought_slices, inquiry.now) for status in every)
         self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
@@ -252,6 +256,8 @@ class PlanMaker:
         elif inquiry.rules.slack is None:
             self._slack_state = SlackState()
         self._hints = {pod.uid: name for pod, name in found.plan.schedulable}
+        cut = (pod.uid for each in found.plan.unhelpable if each.cut for pod in each.pods)
+        self._cut_off = {uid: self._cut_off.get(uid, 0) + 1 for uid in cut}
         for failure in failures:
             found = found.without(failure)
         return found

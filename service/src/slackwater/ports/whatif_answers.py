@@ -1,7 +1,7 @@
 """What `slackwater simulate` and `POST /simulate/...` answer."""
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -85,6 +85,15 @@ class PackingAnswer(JsonAnswer, frozen=True, kw_only=True):
     solver: Annotated[bool, Meta(description="False without the extra `solver`: packed greedily.")]
 
 
+class PlanningAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """The work of a plan, and which limit ended it."""
+
+    steps: Annotated[int, Meta(description="About a quarter of a millisecond each; the same at any load of the machine.")]
+    cut_by: Annotated[
+        Literal["steps", "maxPlanningTime", "simulationTimeout"] | None, Meta(description="null: no limit ended a part of it.")
+    ]
+
+
 class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
     """What `slackwater simulate scale-up -o json` prints."""
 
@@ -98,6 +107,7 @@ class ScaleUpAnswer(JsonAnswer, frozen=True, kw_only=True):
     remarks: Remarks = ()
     cost: Annotated[HourlyPrice | None, Meta(description="Of all new nodes. Left out without prices, or new nodes.")] = None
     packing: Annotated[PackingAnswer | None, Meta(description="Left out unless the expander `price` packed nodes.")] = None
+    planning: Annotated[PlanningAnswer | None, Meta(description="Left out by older versions.")] = None
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
 
 
@@ -153,4 +163,5 @@ class ScaleDownAnswer(JsonAnswer, frozen=True, kw_only=True):
     kept: list[Kept]
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
     remarks: Remarks = ()
+    planning: Annotated[PlanningAnswer | None, Meta(description="Left out by older versions.")] = None
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]

@@ -59,6 +59,13 @@ def test_an_answer_has_a_largest_size() -> None:
     assert (kind, words) == (AnswerKind.REFUSED, b"the answer has 11 bytes, want 10 at most: ask about fewer objects")
 
 
+async def test_an_answer_takes_no_more_memory_than_is_allowed() -> None:
+    async with a_process() as asked:
+        with pytest.raises(WhatIfRefused, match="more than 1024 MiB of memory: ask less"):
+            await asked.process.ask(partial(Large, 2 << 30))
+        assert len(await asked.process.ask(partial(Large, 200 << 20))) == 200 << 20
+
+
 async def test_an_error_in_an_answer_is_reported_and_ends_nothing() -> None:
     async with a_process() as asked:
         with pytest.raises(WhatIfRefused, match="want another question"):

@@ -70,13 +70,16 @@ class Grown:
         return () if self.found.slack is None else unmet(self.found.slack)
 
 
-def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool, variants: bool = True) -> Grown:
+def planned_growth(
+    cluster: Cluster, settings: Settings, *, accounting: bool, plan_steps: int = 0, variants: bool = True
+) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
     policy = scale_up_policy_of(
         settings,
         priorities=cluster.priorities or NO_PRIORITIES,
         prices=price_book_of(settings, overlays=cluster.price_overlays, table=cluster.price_table),
         after_scheduler=False,
+        plan_steps=plan_steps,
     )
     cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices, variants=variants)
@@ -95,7 +98,7 @@ def planned_growth(cluster: Cluster, settings: Settings, *, accounting: bool, va
             demand,
             groups,
             policy=policy,
-            clock=time.perf_counter,
+            clock=time.process_time,  # the answer must not depend on what else the machine does
             slack=slack,
             running_pods=running_pods,
         )

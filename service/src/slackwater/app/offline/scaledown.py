@@ -9,39 +9,47 @@ from datetime import UTC, datetime
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
 from slackwater.app.offline.growth import planned_growth, removal_groups
+from slackwater.app.offline.scaleup import planning_answer
 from slackwater.app.policies import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.replica_plan import running_there, settled
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownState
+from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
+from slackwater.fit.steps import PlanSteps
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
-from slackwater.ports.whatif_answers import Kept, RemovableNode, ScaleDownAnswer
+from slackwater.ports.whatif_answers import Kept, PlanningAnswer, RemovableNode, ScaleDownAnswer
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 
-def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> ScaleDownAnswer:
+def scale_down_answer(
+    cluster: Cluster, settings: Settings, *, accounting: bool = False, plan_steps: int = 0
+) -> ScaleDownAnswer:
     """Plans a scale-down and returns the answer; docs/simulate.md describes its shape.
 
     `seconds` is the time from the decoded objects to the plan. Each removable node has a `removal_score`. `skipped` lists rules
-    that could not be judged.
+    that could not be judged. `plan_steps`: the most steps of the plan (`fit.steps`); 0: no limit.
     """
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
     began = time.perf_counter()
-    grown = planned_growth(cluster, settings, accounting=accounting)
+    grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
     groups, members = removal_groups(grown.groups, grown.group_of, cluster)
     awaited = _awaited(cluster, policy.blocked_by, now)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
-    def stop() -> bool:
-        return 0 < policy.simulation_timeout < time.perf_counter() - began
+    # CPU time: the answer must not depend on what else the machine does.
+    spent, snapshot = time.process_time(), grown.snapshot
 
-    snapshot = grown.snapshot
+    def is_late() -> bool:
+        return 0 < policy.simulation_timeout < time.process_time() - spent
+
+    steps = PlanSteps(snapshot, most=plan_steps, is_late=is_late)
     with settled(snapshot, grown.found.plan) as arriving:
         planning_input = PlanningInput(
             snapshot=snapshot,
@@ -53,7 +61,7 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
             arriving=arriving,
             placeholders=running_there(snapshot, grown.found.slack),
         )
-        plan = plan_scale_down(ScaleDownState(), planning_input, policy, now=now, stop=stop)
+        plan = plan_scale_down(ScaleDownState(), planning_input, policy, now=now, stop=steps.over)
     took = time.perf_counter() - began
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
     place = {node.name: at for at, node in enumerate(cluster.nodes)}
@@ -63,8 +71,16 @@ def scale_down_answer(cluster: Cluster, settings: Settings, *, accounting: bool 
         kept=[_kept(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
         skipped=_skipped(snapshot, cluster, budgets),
         remarks=(*cluster.remarks, *grown.unmet),
+        planning=_planning(steps, grown.found.plan, cut=plan.cut),
         seconds=round(took, 6),
     )
+
+
+def _planning(steps: PlanSteps, scale_up: ScaleUpPlan, *, cut: bool) -> PlanningAnswer:
+    by, used = planning_answer(scale_up).cut_by, scale_up.steps + steps.used
+    if cut:
+        by = "simulationTimeout" if steps.cut == "time" else steps.cut
+    return PlanningAnswer(steps=used, cut_by=by)
 
 
 def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:

@@ -14,7 +14,7 @@ from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.costs import total_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
-from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, Unhelpable
+from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, ScaleUpPlan, Unhelpable
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import HourlyPrice
 from slackwater.ports.whatif_answers import (
@@ -23,6 +23,7 @@ from slackwater.ports.whatif_answers import (
     NotCounted,
     PackingAnswer,
     Placed,
+    PlanningAnswer,
     Rejection,
     ScaleUpAnswer,
     UnhelpablePod,
@@ -37,18 +38,18 @@ _PASSING: Final = frozenset({"limit", "time", "backoff", "not-ready"})
 _MOST_REASONS: Final = 200_000
 
 
-def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False) -> ScaleUpAnswer:
+def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = False, plan_steps: int = 0) -> ScaleUpAnswer:
     """Plans a scale-up and returns the plan; docs/simulate.md describes its shape.
 
     Limits on nodes in creation do not reduce the plan. With `accounting`, nodes have no more room than our own accounting
-    gives them.
+    gives them. `plan_steps`: the most steps of the plan (`fit.steps`); 0: no limit.
 
     `seconds` is the time from the decoded objects to the plan. `not_counted` lists pods that were not planned for, with the
     reason, `not_looked_at` the pods beyond `scaleUp.maxPods`, `failures` what was left out of the plan because planning raised
     an error, `skipped` the rules that could not be judged.
     """
     began = time.perf_counter()
-    grown = planned_growth(cluster, settings, accounting=accounting)
+    grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
     seconds = round(time.perf_counter() - began, 6)
     plan, slack = grown.found.plan, grown.found.slack
     placeholders = grown.found.slack.state.placeholders if grown.found.slack else ()
@@ -65,8 +66,13 @@ def scale_up_answer(cluster: Cluster, settings: Settings, *, accounting: bool = 
         remarks=(*cluster.remarks, *grown.unmet),
         cost=HourlyPrice.of(total_of(cost.planned for cost in grown.costs.values())),
         packing=None if plan.packed is None else _packing(plan.packed),
+        planning=planning_answer(plan),
         seconds=seconds,
     )
+
+
+def planning_answer(plan: ScaleUpPlan) -> PlanningAnswer:
+    return PlanningAnswer(steps=plan.steps, cut_by="maxPlanningTime" if plan.cut_by == "time" else plan.cut_by)
 
 
 def _packing(packed: PackedNodes) -> PackingAnswer:

@@ -272,8 +272,8 @@ class Autoscaler(Section):
     """Nodes of the whole cluster that may be in creation at the same time; 0: no limit. 100 by default, for the reasons given
     at the group's key of the same name."""
     max_planning_time: Delay = Field(default=Duration(10 * SECOND), examples=["10s", "0s"])
-    """Duration that the estimate for one group may take; after it, the partial result is used. 0s: no limit. 10s by default,
-    one `scanInterval`."""
+    """Duration that the estimate for one group may take; after it, the partial result is used. A last resort beside the limit
+    on steps. 0s: no limit. 10s by default, one `scanInterval`."""
     expanders: Annotated[tuple[Expander, ...], AfterValidator(_some)] = Field(
         default=("least-waste",),
         examples=[["least-waste"], ["priority", "least-waste"]],

@@ -28,6 +28,7 @@ from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.growable_groups import skip_reason_of
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.fit.remaining_pdb_tracker import Scales
+from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.ids import Instant, NodeName, PodKey
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName, Membership
@@ -173,16 +174,24 @@ class WhatIfQuestion:
             objects = [msgspec.json.decode(each) for each in self.objects]
             cluster = suppose(cluster, objects=objects, remove=supposed.remove)
             cluster = with_profiles(cluster, filter_profiles_of(settings))
-            lines = answers(self.question, cluster, settings, accounting=accounting, sequential=supposed.sequential)
+            lines = answers(
+                self.question,
+                cluster,
+                settings,
+                accounting=accounting,
+                sequential=supposed.sequential,
+                plan_steps=MOST_STEPS,
+            )
             return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
         except (SettingsError, ClusterError) as error:
             raise WhatIfRefused(str(error)) from error
 
 
 def answers(
-    question: Question, cluster: Cluster, settings: Settings, *, accounting: bool, sequential: bool
+    question: Question, cluster: Cluster, settings: Settings, *, accounting: bool, sequential: bool, plan_steps: int = 0
 ) -> Iterable[JsonAnswer]:
-    """The answers to a question about the cluster, each for one line of JSON."""
+    """The answers to a question about the cluster, each for one line of JSON. `plan_steps`: the most steps of a plan; 0: no
+    limit."""
     match question:
         case "placement":
             policy = policy_of(settings)
@@ -194,9 +203,9 @@ def answers(
                 missing_requests=policy.missing_requests,
             )
         case "scale-up":
-            return [scale_up_answer(cluster, settings, accounting=accounting)]
+            return [scale_up_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
         case "scale-down":
-            return [scale_down_answer(cluster, settings, accounting=accounting)]
+            return [scale_down_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
 
 
 class WhatIfService:

@@ -170,7 +170,15 @@ def _scale_up_table(answer: Mapping[str, Any]) -> Iterator[str]:
         yield f"not looked at: {count_text(len(answer['notLookedAt']), 'pod')} beyond autoscaler.scaleUp.maxPods"
     for each in answer.get("failures", ()):
         yield f"left out of the plan: {each['about']}: {each['error']}"
+    yield from _planning(answer)
     yield from notes([answer])
+
+
+def _planning(answer: Mapping[str, Any]) -> Iterator[str]:
+    """A line that says which limit ended the plan, if one did."""
+    planning = answer.get("planning", {})  # a running service may be older
+    if planning.get("cutBy") is not None:
+        yield f"cut off by the limit {planning['cutBy']} after {planning['steps']} steps: with more, the plan may be larger"
 
 
 def _money(group: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -245,6 +253,7 @@ def _scale_down_table(answer: Mapping[str, Any]) -> Iterator[str]:
     if answer["kept"]:
         yield ""
         yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
+    yield from _planning(answer)
     yield from notes([answer])
 
 

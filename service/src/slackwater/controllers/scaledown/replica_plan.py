@@ -27,6 +27,7 @@ from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackPlan
 from slackwater.fit.assumed_claims import assume_free_devices, release_devices
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
+from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.auxiliary import Targets
 from slackwater.model.columns import Rows
 from slackwater.model.events import Destination
@@ -108,7 +109,7 @@ def propose_scale_down(
     for name in given_up:
         state = state.ended(name)
 
-    def over() -> bool:
+    def is_late() -> bool:
         spent, most = clock() - began, inquiry.policy.simulation_timeout
         return 0 < most < spent
 
@@ -132,7 +133,8 @@ def propose_scale_down(
             kept_for_slack={name: each.nodes for name, each in kept.items()},
             kept_when_empty=frozenset(name for name, each in kept.items() if each.empty_too),
         )
-        plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=over)
+        steps = PlanSteps(snapshot, most=MOST_STEPS, is_late=is_late)
+        plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=steps.over)
     homeless = plan.homeless
     more = homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up
     return ScaleDownProposal(

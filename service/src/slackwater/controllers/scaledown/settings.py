@@ -124,7 +124,8 @@ class ScaleDown(Section):
     """Nodes with pods that may be drained at the same time. 5 by default; more than `maxScaleDownParallelism` has no
     effect."""
     simulation_timeout: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
-    """Duration that planning a scale-down may take; after it, the partial result is used. 0s: no limit. 30s by default."""
+    """Duration that planning a scale-down may take; after it, the partial result is used. A last resort beside the
+    limit on steps. 0s: no limit. 30s by default."""
     unremovable_recheck_time: Delay = Field(default=Duration(5 * MINUTE), examples=["5m"])
     """Duration for which a node is not tried again after its pods fitted nowhere else or its drain failed. 5m by default."""
     max_drain_backoff: Delay = Field(default=Duration(240 * MINUTE), examples=["4h"])

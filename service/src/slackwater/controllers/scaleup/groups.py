@@ -28,7 +28,7 @@ from slackwater.snapshot.node_facts import CPU, MEMORY, PODS
 
 #: switched-off: by configuration. not-ready: the group is unhealthy. backoff: adding a node to the group failed recently.
 #: no-template: it is not known what a new node of the group looks like. limit: the group, the cluster or a quota is at its
-#: maximum. time: planning took too long. error: planning raised an error.
+#: maximum. time: a limit on steps or time ended planning. error: planning raised an error.
 SkipKind = Literal["switched-off", "not-ready", "backoff", "no-template", "limit", "time", "error"]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
+from slackwater.fit.steps import CutBy
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
@@ -43,11 +44,13 @@ class GroupRefusal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhelpable:
     """Pods for which no node group grows, for the same reasons. `groups`: the reason why each node group does not grow for
-    them. `tried`: the pods were judged on a new node of each group; False if a bound left no time for it."""
+    them. `tried`: the pods were judged on a new node of each group; False if a bound left no time for it. `cut`: a limit
+    ended the plan before it was known whether a group can grow for them; the next plan begins with them."""
 
     pods: tuple[Pod, ...]
     groups: Mapping[GroupName, GroupRefusal | SkipReason]
     tried: bool = True
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +113,8 @@ class ScaleUpPlan:
     fit on existing or upcoming nodes, in some cases only once nodes of the plan are there. `passed_over`: pods for which no
     nodes are added now. `not_looked_at`: pods beyond the limit on pods in one loop. `failures`: what planning failed for; the
     pods among it are in `unhelpable`. `again_at`: when the first pod that is passed over for its age will count; None if there
-    is no such pod. `packed`: None if nothing was packed at the lowest price.
+    is no such pod. `packed`: None if nothing was packed at the lowest price. `steps`: the work of the plan; `cut_by`: the limit
+    that ended a part of it (`fit.steps`).
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -121,6 +125,8 @@ class ScaleUpPlan:
     failures: tuple[PlanFailure, ...] = ()
     again_at: UnixTime | None = None
     packed: PackedNodes | None = None
+    steps: int = 0
+    cut_by: CutBy | None = None
 
     @property
     def n_nodes(self) -> int:

@@ -19,7 +19,7 @@ there is one. The module reads no clock.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from typing import Final
 
@@ -38,6 +38,9 @@ from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 
 _PIECE: Final = 1_000
+#: Stands for the row of a pod that was not tried.
+UNREACHED: Final = -2
+NO_CUTS: Final[Mapping[PodUid, int]] = {}
 #: A pod created more than this in the future has its time from another clock. Its age means nothing, so it does not wait.
 _SKEW_SECONDS: Final = 10.0
 
@@ -73,6 +76,8 @@ class Demand:
     of importance. `nominated`: pods that wait for room on their nominated node.
 
     `disputed`: counted pods that kube-scheduler keeps refusing on present nodes; they need a new one even if they fit there.
+    `cut_off`: counted pods that a limit cut off the last plans, each with the number of these plans in a row. Within a priority
+    those that have waited for the most plans are planned first.
     `passed_over`: pods that do not count now. `not_looked_at`: pods beyond `PendingRules.max_pods`. `again_at`: when the first
     pod that is too young now will count; None if there is no such pod.
     """
@@ -80,6 +85,7 @@ class Demand:
     counted: tuple[Pod, ...] = ()
     nominated: tuple[Pod, ...] = ()
     disputed: frozenset[PodUid] = frozenset()
+    cut_off: Mapping[PodUid, int] = field(default_factory=dict)
     passed_over: tuple[SkippedPod, ...] = ()
     not_looked_at: tuple[Pod, ...] = ()
     again_at: UnixTime | None = None
@@ -212,12 +218,13 @@ def place_existing(
     kinds: Rows,
     *,
     hints: Mapping[PodUid, NodeName],
+    cut_off: Mapping[PodUid, int] = NO_CUTS,
     stop: Callable[[], bool] = lambda: False,
     together: bool = True,
 ) -> Rows:
-    """Places the pods in the snapshot. Returns the row of each pod, NOWHERE if it fits on none; shape (pods,). `pods` are in
-    the order of importance, `kinds` are their equivalence groups. With `together`, pods that need one another on one node are
-    placed only where all of them fit."""
+    """Places the pods in the snapshot. Returns the row of each pod, NOWHERE if it fits on none, UNREACHED if `stop` ended the
+    placing before it; shape (pods,). `pods` are in the order of importance, `kinds` are their equivalence groups. `cut_off` is
+    as in `Demand`. With `together`, pods that need one another on one node are placed only where all of them fit."""
     rows: Rows = np.full(len(pods), NOWHERE, np.intp)
     if not snapshot.n_rows:
         return rows
@@ -225,12 +232,14 @@ def place_existing(
     names = (hints.get(pod.uid) for pod in pods)
     hinted = np.fromiter((NOWHERE if name is None else row_of.get(name, NOWHERE) for name in names), np.intp, len(pods))
     priorities = np.fromiter((-pod.priority for pod in pods), np.int64, len(pods))
-    cuts = np.flatnonzero(priorities[1:] != priorities[:-1]) + 1 if hints else ()
-    for part in np.split(np.arange(len(pods)), cuts):
+    later = np.fromiter((-cut_off.get(pod.uid, 0) for pod in pods), np.int64, len(pods))
+    every = np.lexsort((later, priorities))
+    turns = np.column_stack((priorities if hints else np.zeros_like(priorities), later))[every]
+    for part in np.split(every, np.flatnonzero((turns[1:] != turns[:-1]).any(axis=1)) + 1):
         # By priority, and within a priority by equivalence group, in the order of the groups' first pods.
-        _, first, of = np.unique(kinds[part], return_index=True, return_inverse=True)
-        order = part[np.lexsort((part, first[of], priorities[part]))]
-        rows[order] = place_pods(
+        _, starts, of = np.unique(kinds[part], return_index=True, return_inverse=True)
+        order = part[np.lexsort((part, starts[of], priorities[part]))]
+        found = place_pods(
             snapshot,
             kinds[order],
             rows=np.arange(snapshot.n_rows),
@@ -238,7 +247,9 @@ def place_existing(
             stop=stop,
             reasons=False,
             together=together,
-        ).rows
+        )
+        rows[order] = found.rows
+        rows[order[list(found.unreached)]] = UNREACHED
     return rows
 
 

@@ -9,13 +9,16 @@
    (`estimate`). The result is an option.
 3. The expanders choose one option for the plan. Steps 2 and 3 are repeated for the remaining pods, until no option takes any.
    So the whole demand is planned at once, and no pod counts twice.
-4. For the pods that are left, the plan says why no group helps, as far as a bound allows (`RefusalSearch`).
+4. For the pods that are left, the plan says why no group helps, as far as a bound allows (`RefusalSearch`). For pods that no
+   new node can ever take, this is found before step 2, whatever the limits.
+
+The limits count steps (`fit.steps`). Step 1 takes at most half of them. Pods that they cut off come first in the next plan.
 
 Pods and upcoming nodes that were added to the snapshot stay in it after step 1, so the caller should have forked the snapshot.
 What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), nodes in creation, any call to the outside.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -39,31 +42,28 @@ from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstim
 from slackwater.controllers.scaleup.outcome import (
     GroupRefusal,
     PackedNodes,
-    PlanFailure,
     ScaleUp,
     ScaleUpPlan,
     Unhelpable,
-    failed_group,
-    failed_reason,
-    failure_of,
 )
 from slackwater.controllers.scaleup.packing.master import has_solver
 from slackwater.controllers.scaleup.packing.option import PackedOption, packed_option
-from slackwater.controllers.scaleup.pending import Demand, importance, place_existing, place_nominated
+from slackwater.controllers.scaleup.pending import UNREACHED, Demand, place_existing, place_nominated
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
+from slackwater.controllers.scaleup.remaining import Remaining
 from slackwater.controllers.scaleup.template_nodes import Refusals, RefusalSearch, TemplateNodes
-from slackwater.fit.binpacking import NOWHERE, begins_together, place_planned, runs
+from slackwater.fit.binpacking import begins_together, place_planned, runs
 from slackwater.fit.failure import PlanningFailed, concerning
 from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.steps import CutBy, PlanSteps
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.nodegroups import Membership
 from slackwater.model.objects import Pod
 from slackwater.model.prices import FORMULA
 from slackwater.model.resources import Amounts
-from slackwater.model.texts import first_few
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
-from slackwater.snapshot.equivalence_groups import KindId, NumberedGroup, UnreadLabel
+from slackwater.snapshot.equivalence_groups import KindId
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,83 +137,15 @@ class NewPlan:
         )
 
 
-#: So many equivalence groups that fail are left out one by one; each later failure leaves out all pods under the same kinds of
-#: rules. So the number of attempts at one plan is bounded.
-_ALONE: Final = 8
-#: The most pods named in one text.
-_MOST_NAMED: Final = 3
-
-
-@dataclass(slots=True, kw_only=True)
-class Remaining:
-    """What a plan is made for: the demand and the groups, without those that failed so far, so that one part's error never
-    stops the growth for the others. Pods are left out from the beginning if their selectors read labels that the snapshot was
-    built without. Pods that are nominated to a node that is gone are ordinary ones."""
-
-    snapshot: ClusterSnapshot
-    demand: Demand
-    groups: list[GrowableGroup]
-    failures: list[PlanFailure] = field(default_factory=list)
-    unhelpable: list[Unhelpable] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        there, nominated = self.snapshot.facts.row_of, self.demand.nominated
-        lost = [pod for pod in nominated if pod.nominated_node not in there]
-        if lost:
-            counted = tuple(sorted((*self.demand.counted, *lost), key=importance))
-            kept = tuple(pod for pod in nominated if pod.nominated_node in there)
-            self.demand = replace(self.demand, nominated=kept, counted=counted)
-        known = self.snapshot.kinds.keys
-        unread = [pod for pod in (*self.demand.counted, *self.demand.nominated) if not pod.kind.keys_read <= known]
-        if unread:
-            self._leave_out(unread, UnreadLabel(unread[0].kind.keys_read - known))
-
-    def leave_out(self, failed: PlanningFailed) -> None:
-        """Leaves out what failed. Raises the error itself if that is no part of the demand and no group."""
-        error, about = failed.__cause__ or failed, failed.about
-        if isinstance(about, str):
-            at = next(at for at, group in enumerate(self.groups) if group.name == about)
-            self.groups[at] = failed_group(self.groups[at], error)
-            self.failures.append(failure_of("group", f"node group {about}", error))
-            return
-        snapshot, demand = self.snapshot, self.demand
-        counted = representatives(snapshot, snapshot.number(demand.counted))
-        kinds = np.concatenate((counted, snapshot.number(demand.nominated)))
-        gone = {about}
-        if len(self.failures) >= _ALONE:
-            present, rules = map(KindId, np.unique(kinds).tolist()), _rules(snapshot.of(about))
-            gone = {kind for kind in present if _rules(snapshot.of(kind)) == rules}
-        pods = (*demand.counted, *demand.nominated)
-        left_out = [pods[at] for at in np.flatnonzero(np.isin(kinds, list(gone))).tolist()]
-        if not left_out:
-            raise error
-        self._leave_out(left_out, error)
-
-    def _leave_out(self, pods: Sequence[Pod], error: BaseException) -> None:
-        gone = {pod.uid for pod in pods}
-        self.demand = replace(
-            self.demand,
-            counted=tuple(pod for pod in self.demand.counted if pod.uid not in gone),
-            nominated=tuple(pod for pod in self.demand.nominated if pod.uid not in gone),
-        )
-        pods = sorted(pods, key=importance)
-        about = f"pods {first_few([str(pod.key) for pod in pods], _MOST_NAMED)}"
-        self.failures.append(failure_of("pods", about, error))
-        why = dict.fromkeys((group.name for group in self.groups), failed_reason(error))
-        self.unhelpable.append(Unhelpable(pods=tuple(pods), groups=why))
-
-
-def _rules(kind: NumberedGroup) -> tuple[bool, ...]:
-    """Which kinds of rules the pods are under. Errors that come in numbers come from the same rule."""
-    asks = kind.asks
-    each = (asks.affinity, asks.anti_affinity, asks.spread, asks.claims, asks.disks, asks.resource_claims, asks.host_ports)
-    return tuple(map(bool, (*each, asks.container_devices)))
-
-
 _NO_HINTS: Final[Mapping[PodUid, NodeName]] = {}
 _NO_TEMPLATE: Final = SkipReason(kind="no-template", text="nobody knows what a node of the group looks like")
 _REFUSED: Final = SkipReason(kind="not-ready", text="kube-scheduler refuses the pods on the group's nodes")
-_OUT_OF_TIME: Final = SkipReason(kind="time", text="planning took too long: the next one goes on")
+_CUT: Final[Mapping[CutBy | None, SkipReason]] = {
+    "time": SkipReason(kind="time", text="planning took too long: the next one goes on"),
+    "steps": SkipReason(kind="time", text="planning reached its limit on steps: the next one goes on"),
+}
+#: Placing pods on present nodes takes at most this part of the steps, so that some are left for those that fit nowhere.
+_HALF: Final = 2
 _NOT_JUDGED: Final = SkipReason(kind="time", text="not judged: too many different pods fit nowhere; explain judges each alone")
 _NOT_FOUND: Final = SkipReason(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
 
@@ -236,16 +168,16 @@ def plan_scale_up(
     """
     ends = clock() + policy.plan_seconds if policy.plan_seconds else None
 
-    def is_over() -> bool:
-        # Reads the clock at each step, also without a limit: at this point the planning process answers questions.
+    def is_late() -> bool:
         now = clock()
         return ends is not None and now >= ends
 
+    steps = PlanSteps(snapshot, most=policy.plan_steps, is_late=is_late)
     remaining = Remaining(snapshot=snapshot, demand=demand, groups=list(groups))
     while True:
         try:
             with snapshot.fork() as trial:
-                planning = _ScaleUpPlanning(remaining, policy, clock, is_over)
+                planning = _ScaleUpPlanning(remaining, policy, clock, steps)
                 planning.add_upcoming()
                 planning.choose(hints)
                 plan = planning.result()
@@ -259,13 +191,14 @@ def plan_scale_up(
 class _ScaleUpPlanning:
     """One planning. `_left`: whether a pod has no node yet, by position in the demand, shape (pods,)."""
 
-    def __init__(
-        self, remaining: Remaining, policy: ScaleUpPolicy, clock: Callable[[], float], is_over: Callable[[], bool]
-    ) -> None:
+    def __init__(self, remaining: Remaining, policy: ScaleUpPolicy, clock: Callable[[], float], steps: PlanSteps) -> None:
         self._snapshot, self._demand, self._groups = remaining.snapshot, remaining.demand, remaining.groups
-        self._policy, self._clock, self._is_over = policy, clock, is_over
+        self._policy, self._clock, self._steps = policy, clock, steps
         snapshot, demand = self._snapshot, self._demand
+        #: Was a part of the search for new nodes cut off?
         self._cut = False
+        self._unreached: list[Run] = []
+        self._refused: dict[KindId, Refusals] = {}
         self._together = True
         #: Seconds spent on estimates of each bundle so far.
         self._spent: dict[tuple[int, ...], float] = {}
@@ -306,25 +239,47 @@ class _ScaleUpPlanning:
         counted = self._demand.counted
         asking = self._undisputed(np.arange(len(counted)))
         pods = counted if len(asking) == len(counted) else [counted[pod] for pod in asking.tolist()]
-        rows = place_existing(self._snapshot, pods, self._kinds[asking], hints=hints, stop=self._is_over)
-        placed = rows != NOWHERE
+        rows = place_existing(
+            self._snapshot,
+            pods,
+            self._kinds[asking],
+            hints=hints,
+            cut_off=self._demand.cut_off,
+            stop=lambda: self._steps.over(_HALF),
+        )
+        placed = rows >= 0
         self._left[asking[placed]] = False
         self._new.assign(asking[placed], ~rows[placed])
-        left = np.flatnonzero(self._left)
-        if not len(left):
+        if not self._left.any():
             return
-        by_kind = runs(self._kinds, left[np.argsort(self._kinds[left], kind="stable")])  # within a group they stay in order
-        self._runs = {kind: Run(kind=kind, pods=pods) for kind, pods in by_kind}
+        self._unreached = self._runs_of(asking[rows == UNREACHED])
+        tried = self._left.copy()
+        tried[asking[rows == UNREACHED]] = False
+        self._runs = {run.kind: run for run in self._runs_of(np.flatnonzero(tried))}
         with self._snapshot.fork():
-            self._template_nodes = TemplateNodes(self._snapshot, self._groups, list(self._runs), system=self._policy.system)
+            left = sorted((*self._runs.values(), *self._unreached), key=lambda run: int(run.pods[0]))
+            kinds = list(dict.fromkeys(run.kind for run in left))
+            self._template_nodes = TemplateNodes(self._snapshot, self._groups, kinds, system=self._policy.system)
+            self._search = RefusalSearch(self._template_nodes)
+            self._refused = self._search.of(filter(self._template_nodes.refused_for_good, kinds))
             self._spared = SparedEstimates(self._template_nodes)
             self._disputed_first()
+            self._cut_first()
             if packs(self._policy.expanders) and self._runs:
                 self._pack()
             self._rounds()
             if self._place_apart():
                 self._rounds()
             self._unhelpable = self._why_not()
+
+    def _is_over(self) -> bool:
+        over = self._steps.over()
+        self._cut = self._cut or over
+        return over
+
+    def _runs_of(self, pods: Rows) -> list[Run]:
+        by_kind = runs(self._kinds, pods[np.argsort(self._kinds[pods], kind="stable")])  # within a group they stay in order
+        return [Run(kind=kind, pods=some) for kind, some in by_kind]
 
     def _undisputed(self, pods: Rows) -> Rows:
         """Those of the pods that are placed on a present node if they fit there."""
@@ -335,7 +290,7 @@ class _ScaleUpPlanning:
         """Takes options for disputed pods without the groups that have a node on which these pods fit, since kube-scheduler
         refuses such a node. Where no other group helps, pods are left, and all groups are tried for them."""
         snapshot, disputed = self._snapshot, self._demand.disputed
-        every, known = self._runs, self._skip_reasons
+        known = self._skip_reasons
         left = np.flatnonzero(self._left).tolist() if disputed else []
         asking = [pod for pod in left if self._demand.counted[pod].uid in disputed]
         if not asking:
@@ -347,9 +302,22 @@ class _ScaleUpPlanning:
         self._skip_reasons = [
             reason or (_REFUSED if group.name in having else None) for reason, group in zip(known, self._groups, strict=True)
         ]
-        self._runs = {kind: every[kind] for kind in kinds}
-        self._rounds()
+        self._rounds_for(kinds)
         self._skip_reasons = known
+
+    def _cut_first(self) -> None:
+        """Takes options for the pods that a limit cut off the last plans, those of the most plans first."""
+        by_plans: dict[int, set[KindId]] = {}
+        for pod in np.flatnonzero(self._left).tolist() if self._demand.cut_off else ():
+            plans = self._demand.cut_off.get(self._demand.counted[pod].uid, 0)
+            by_plans.setdefault(plans, set()).add(KindId(int(self._kinds[pod])))
+        for plans in sorted(by_plans.keys() - {0}, reverse=True):
+            self._rounds_for(by_plans[plans])
+
+    def _rounds_for(self, kinds: Set[KindId]) -> None:
+        every = self._runs
+        self._runs = {kind: run for kind, run in every.items() if kind in kinds}
+        self._rounds()
         self._runs = {**{kind: run for kind, run in every.items() if kind not in kinds}, **self._runs}
 
     def _pack(self) -> None:
@@ -397,7 +365,7 @@ class _ScaleUpPlanning:
         pods = self._undisputed(np.sort(np.concatenate([self._runs[kind].pods for kind in kinds])))
         some = [self._demand.counted[pod] for pod in pods.tolist()]
         rows = place_existing(self._snapshot, some, self._kinds[pods], hints={}, stop=self._is_over, together=self._together)
-        placed = rows != NOWHERE
+        placed = rows >= 0
         self._new.assign(pods[placed], ~rows[placed])
         self._take_off(kinds, pods[placed])
 
@@ -471,7 +439,7 @@ class _ScaleUpPlanning:
             self._runs_for(bundle),
             priorities=self._priorities,
             together=self._together,
-            stop=lambda: self._is_over() or (limited and self._clock() - began >= left),
+            stop=lambda: self._is_over() or (limited and self._steps.late(self._clock() - began >= left)),
         )
         self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
         self._cut = self._cut or option.cut
@@ -494,24 +462,29 @@ class _ScaleUpPlanning:
 
     def _why_not(self) -> list[Unhelpable]:
         """The pods that are left, with the reasons. Pods with the same reasons are together, in the order of importance."""
-        runs = sorted(self._runs.values(), key=lambda run: int(run.pods[0]))
-        over, search = self._is_over(), RefusalSearch(self._template_nodes)
-        refused = {} if over else search.of((run.kind for run in runs), self._is_over)
-        by_reason: dict[int, tuple[Refusals | None, list[Rows]]] = {}
-        for run in runs:
-            why = refused.get(run.kind)
-            by_reason.setdefault(id(why), (why, []))[1].append(run.pods)
+        unreached = {id(run) for run in self._unreached}
+        every = sorted((*self._runs.values(), *self._unreached), key=lambda run: int(run.pods[0]))
+        left = dict.fromkeys(run.kind for run in every if run.kind not in self._refused)
+        refused = {**self._refused, **self._search.of(left, self._steps.late)}
+        by_reason: dict[object, tuple[Refusals | None, bool, list[Rows]]] = {}
+        for run in every:
+            why, cut = refused.get(run.kind), self._cut or id(run) in unreached
+            by_reason.setdefault((id(why), cut), (why, cut, []))[2].append(run.pods)
         pods = self._demand.counted
-        return [
-            Unhelpable(
-                pods=tuple(pods[pod] for pod in np.sort(np.concatenate(found)).tolist()),
-                groups={group.name: self._why(at, why, over) for at, group in enumerate(self._groups)},
-                tried=why is not None,
+        found = []
+        for why, cut, some in by_reason.values():
+            reasons = {group.name: self._why(at, why, cut) for at, group in enumerate(self._groups)}
+            found.append(
+                Unhelpable(
+                    pods=tuple(pods[pod] for pod in np.sort(np.concatenate(some)).tolist()),
+                    groups=reasons,
+                    tried=why is not None,
+                    cut=any(reason in _CUT.values() for reason in reasons.values()),
+                )
             )
-            for why, found in by_reason.values()
-        ]
+        return found
 
-    def _why(self, at: int, refused: Refusals | None, over: bool) -> GroupRefusal | SkipReason:
+    def _why(self, at: int, refused: Refusals | None, cut: bool) -> GroupRefusal | SkipReason:
         skip_reason, refusal = self._skip_reasons[at], None if refused is None else refused.get(at)
         # A higher limit does not help a pod that no node of the group takes.
         if skip_reason is not None and (skip_reason.kind != "limit" or refusal is None):
@@ -519,9 +492,9 @@ class _ScaleUpPlanning:
         found = refusal or self._budget.skip_reason(at)
         if found is not None:
             return found
-        if refused is None and not over:
-            return _NOT_JUDGED
-        return _OUT_OF_TIME if self._cut or over else _NOT_FOUND
+        if cut and self._steps.cut is not None:
+            return _CUT[self._steps.cut]
+        return _NOT_JUDGED if refused is None else _NOT_FOUND
 
     def result(self) -> ScaleUpPlan:
         return ScaleUpPlan(
@@ -532,6 +505,8 @@ class _ScaleUpPlanning:
             not_looked_at=self._demand.not_looked_at,
             again_at=self._demand.again_at,
             packed=self._packed(),
+            steps=self._steps.used,
+            cut_by=self._steps.cut,
         )
 
     def _packed(self) -> PackedNodes | None:
@@ -547,6 +522,7 @@ class _ScaleUpPlanning:
         )
 
     _runs: dict[KindId, Run]  #: the pods that are left, by equivalence group
+    _search: RefusalSearch
     _template_nodes: TemplateNodes
     _spared: SparedEstimates
     _budget: Budget

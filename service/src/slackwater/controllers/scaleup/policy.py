@@ -14,7 +14,8 @@ from slackwater.model.resources import Amounts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleUpPolicy:
     """Settings of scale-up. `max_nodes_per_scale_up`: the most nodes of one plan. `max_planning_time`: the longest time for all
-    estimates of one bundle of groups. `plan_seconds`: the longest time for one plan. 0: no limit.
+    estimates of one bundle of groups. `plan_seconds`: the longest time for one plan; `plan_steps`: its most steps
+    (`fit.steps`). 0: no limit.
 
     `believe_scheduler`: a pod that kube-scheduler keeps refusing does not count as one that fits on present nodes.
 
@@ -32,6 +33,7 @@ class ScaleUpPolicy:
     max_nodes_per_scale_up: int
     max_planning_time: Seconds
     plan_seconds: float
+    plan_steps: int = 0
     quotas: tuple[NodeQuota, ...]
     system: Amounts
     taints: TaintRules

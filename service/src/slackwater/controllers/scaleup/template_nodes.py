@@ -183,6 +183,10 @@ class TemplateNodes:
         kinds = list(self.codes)
         return [kinds[at] for at in np.flatnonzero(self._takers[list(groups)].any(axis=0)).tolist()]
 
+    def refused_for_good(self, kind: KindId) -> bool:
+        """Will no new node ever take a pod of the equivalence group, wherever other pods are placed?"""
+        return not IS_MOVING[self.codes[kind]].any()
+
     @contextmanager
     def template_rows(self, some: Collection[int] | None = None) -> Iterator[dict[int, int]]:
         """Adds template nodes to the snapshot while the block runs: those of all groups, or of some. Yields their rows by the
@@ -248,12 +252,13 @@ class RefusalSearch:
         self._of = template_nodes
         self._snapshot = template_nodes.snapshot
         self._known: dict[tuple[Reason, tuple[str, ...]], GroupRefusal] = {}
+        self._shared: dict[object, Refusals] = {}
 
-    def of(self, kinds: Iterable[KindId], stop: Callable[[], bool]) -> dict[KindId, Refusals]:
+    def of(self, kinds: Iterable[KindId], stop: Callable[[], bool] = lambda: False) -> dict[KindId, Refusals]:
         """The refusals of each equivalence group, by the node group's position. Those for which the bound, or `stop`, left
         none are missing. A node group that would take the pods is missing in the refusals."""
         most = max(_MOST_REFUSALS // max(len(self._of.groups), 1), _FEWEST)
-        shared: dict[object, Refusals] = {}
+        shared = self._shared
         found: dict[KindId, Refusals] = {}
         moving: list[KindId] = []
         with self._of.template_rows() as rows:

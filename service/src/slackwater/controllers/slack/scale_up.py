@@ -175,7 +175,16 @@ def _with_placeholders(
         headroom=slack.headroom,
         cuts_of_headroom=joined(slack.headroom.cuts, limited.cuts, node_limits.cuts(headroom)),
     )
-    return LoopPlans(plan=replace(plan, scale_ups=scale_ups, failures=(*plan.failures, *more.failures)), slack=own)
+    return LoopPlans(
+        plan=replace(
+            plan,
+            scale_ups=scale_ups,
+            failures=(*plan.failures, *more.failures),
+            steps=plan.steps + more.steps,
+            cut_by=plan.cut_by or more.cut_by,
+        ),
+        slack=own,
+    )
 
 
 class _Stage:

@@ -2,18 +2,20 @@
 
 Child and parent share the memory of the replica, except pages that one of them writes to. So a question does not wait for a
 plan, a plan does not wait for a question, and a child that takes too long is killed without losing the replica. The child ends
-with its answer, at its deadline, or when its parent ends.
+with its answer, at its deadline, or when its parent ends. It may take `MOST_MEMORY` beside what it shares.
 """
 
 import gc
 import os
 import pickle
+import resource
 import signal
 import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import BinaryIO, Final
 
 from slackwater.ports.protocols import WhatIfRefused
@@ -23,6 +25,8 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: The most bytes of an answer in one frame: the service copies them in well under a millisecond.
 _PIECE: Final = 256 * 1024
+#: A child may take so many bytes beside what it shares with its parent.
+MOST_MEMORY: Final = 1 << 30
 #: The largest answer in bytes. The service has it in memory twice before it is sent.
 LARGEST_ANSWER: Final = 1 << 28
 _KIND_BYTES: Final = 1
@@ -91,6 +95,7 @@ class Children:
                 os.close(ours)
             self._output.close_in_child()
             _end_in_time(seconds, life_of_parent)
+            limit_memory(MOST_MEMORY)
             return partial(_answer_and_end, to_parent)
         for theirs in (to_parent, life_of_parent):
             os.close(theirs)
@@ -133,6 +138,17 @@ def _end_in_time(seconds: float, life_of_parent: int) -> None:
     gc.freeze()
 
 
+def limit_memory(more: int) -> None:
+    """Lets the process take `more` bytes beside those that it has; what it asks for beyond raises MemoryError."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except OSError:  # not Linux
+        return
+    limit = pages * resource.getpagesize() + more
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+
+
 def _end_with_parent(life_of_parent: int) -> None:
     os.read(life_of_parent, 1)
     os._exit(1)
@@ -154,6 +170,8 @@ def answer_of(question: PlannerQuestion, replica: SnapshotReplica, largest: int 
         if len(found) > largest:
             raise WhatIfRefused(f"the answer has {len(found)} bytes, want {largest} at most: ask about fewer objects")
         return AnswerKind.ANSWERED, found
+    except MemoryError:
+        return AnswerKind.REFUSED, f"the answer takes more than {MOST_MEMORY >> 20} MiB of memory: ask less".encode()
     except WhatIfRefused as refused:
         return AnswerKind.REFUSED, str(refused).encode()
     except Exception:  # the service must learn of any error
