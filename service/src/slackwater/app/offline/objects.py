@@ -29,8 +29,8 @@ from slackwater.adapters.kube.auxiliary import decode_replicas
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.eviction_facts import controller_of
-from slackwater.adapters.kube.pod_requests import Ask
-from slackwater.adapters.kube.structs import AffinityWire, PodWire, Quantity, SpreadWire, TolerationWire
+from slackwater.adapters.kube.structs import AffinityWire, Quantity, SpreadWire, TolerationWire
+from slackwater.app.offline.limit_ranges import Object, containers_of, totals
 from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.eviction_facts import Owner
@@ -386,7 +386,6 @@ _NANOS_PER_MILLI: Final = 10**6
 #: The keys under which a pod has resource amounts.
 _AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "allocatedResources"})
 _SUPPORTED: Final = ("cpu", "memory")
-Object = Mapping[str, Any]
 
 
 def completed_pod(pod: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
@@ -449,19 +448,15 @@ def _pod_level(spec: Object, kubernetes: KubernetesVersion) -> dict[str, Any]:
     if limits or requests:
         for name in _huge_pages(spec, "limits"):
             if name not in requests:
-                limits.setdefault(name, _total(spec, "limits", name))
+                limits.setdefault(name, f"{totals(spec, 'limits')[name]}n")
     if limits or (requests and kubernetes.follows(Rule.POD_LEVEL_DEFAULTS)):
         for name in _SUPPORTED:
-            if any(name in _listed(container, "requests") for container in _containers(spec)):
-                requests.setdefault(name, _total(spec, "requests", name))
+            if any(name in _listed(container, "requests") for container in containers_of(spec)):
+                requests.setdefault(name, f"{totals(spec, 'requests')[name]}n")
         for name, limit in limits.items():
             if name in _SUPPORTED or name.startswith(_HUGE_PAGES):
                 requests.setdefault(name, limit)
     return {**resources, **({"limits": limits} if limits else {}), **({"requests": requests} if requests else {})}
-
-
-def _containers(spec: Object) -> list[Object]:
-    return [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
 
 
 def _listed(container: Object, which: str) -> Mapping[str, Any]:
@@ -469,23 +464,8 @@ def _listed(container: Object, which: str) -> Mapping[str, Any]:
 
 
 def _huge_pages(spec: Object, which: str) -> list[str]:
-    names = (name for container in _containers(spec) for name in _listed(container, which))
+    names = (name for container in containers_of(spec) for name in _listed(container, which))
     return sorted({name for name in names if name.startswith(_HUGE_PAGES)})
-
-
-def _total(spec: Object, which: str, name: str) -> str:
-    """The aggregate of one resource over all containers as kube-scheduler computes it, init containers included; a quantity in
-    nanos."""
-
-    def asking(container: Object) -> dict[str, Any]:
-        amount = _listed(container, which).get(name)
-        requests = {} if amount is None else {"cpu": amount}
-        kept = {key: container[key] for key in ("name", "restartPolicy") if key in container}
-        return {**kept, "resources": {"requests": requests}}
-
-    bare = {key: [asking(c) for c in spec.get(key) or ()] for key in ("containers", "initContainers")}
-    wire = msgspec.json.decode(msgspec.json.encode({"spec": bare}), type=PodWire)
-    return f"{Ask(wire, placed=False).cpu_nanos()}n"
 
 
 def _default_tolerations(tolerations: Iterable[Object]) -> list[dict[str, Any]]:
