@@ -30,8 +30,8 @@ class PlanSteps:
         return self._asked + (self._snapshot.rows_judged - self._before) // _ROWS
 
     def late(self, part: bool = False) -> bool:
-        """Has the time limit ended the plan, or that of a part of it, as the caller says?"""
-        ended = self._is_late() or part
+        """Has the time limit ended the plan? `part`: that of a part of it has."""
+        ended = part or self._is_late()
         self.cut = "time" if ended else self.cut
         return ended
 

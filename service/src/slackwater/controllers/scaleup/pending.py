@@ -232,8 +232,10 @@ def place_existing(
     names = (hints.get(pod.uid) for pod in pods)
     hinted = np.fromiter((NOWHERE if name is None else row_of.get(name, NOWHERE) for name in names), np.intp, len(pods))
     priorities = np.fromiter((-pod.priority for pod in pods), np.int64, len(pods))
-    later = np.fromiter((-cut_off.get(pod.uid, 0) for pod in pods), np.int64, len(pods))
-    every = np.lexsort((later, priorities))
+    later = np.zeros_like(priorities)
+    if cut_off:
+        later = np.fromiter((-cut_off.get(pod.uid, 0) for pod in pods), np.int64, len(pods))
+    every = np.lexsort((later, priorities)) if cut_off else np.arange(len(pods))
     turns = np.column_stack((priorities if hints else np.zeros_like(priorities), later))[every]
     for part in np.split(every, np.flatnonzero((turns[1:] != turns[:-1]).any(axis=1)) + 1):
         # By priority, and within a priority by equivalence group, in the order of the groups' first pods.

@@ -439,7 +439,7 @@ class _ScaleUpPlanning:
             self._runs_for(bundle),
             priorities=self._priorities,
             together=self._together,
-            stop=lambda: self._is_over() or (limited and self._steps.late(self._clock() - began >= left)),
+            stop=lambda: self._is_over() or (limited and self._clock() - began >= left and self._steps.late(True)),
         )
         self._spent[bundle] = self._spent.get(bundle, 0.0) + self._clock() - began
         self._cut = self._cut or option.cut
