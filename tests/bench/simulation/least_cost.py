@@ -21,11 +21,11 @@ from tests.bench.simulation.mixes import UNLIMITED, Mix
 #: A bound so near to the program's optimum is taken for it.
 _NEAR: Final = 1.002
 #: The most rounds of exact pricing, and branches of one search.
-_ROUNDS: Final = 30
+_ROUNDS: Final = 12
 _BRANCHES: Final = 1000
 #: How far exact pricing stays at the values that gave the best bound.
 _SHARE: Final = 0.5
-_BEAM: Final = Beam(16, 3)
+_BEAM: Final = Beam(64, 4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
