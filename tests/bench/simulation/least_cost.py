@@ -1,8 +1,9 @@
 """The least that a mix can cost: the linear optimum of its configuration problem, by column generation with exact pricing.
 
 `least_cost` proves its bound itself. For any values of the pods, the demand's value divided by how far any filling of a node
-exceeds its price is one (Farley 1990), and HiGHS's branch and bound says what no filling exceeds. The service's search only
-proposes fillings. Spread over zones is left out: with it a plan may cost more, never less.
+exceeds its price is one (Farley 1990), and HiGHS's branch and bound says what no filling exceeds. Another is the cost of pods
+that may be divided. The service's search only proposes fillings. Spread over zones is left out: with it a plan may cost more,
+never less.
 """
 
 from collections.abc import Iterable
@@ -46,7 +47,7 @@ def least_cost(mix: Mix, fillings: Iterable[tuple[int, Int64]]) -> LeastCost:
     program = _Program(mix)
     for variant, counts in fillings:
         program.add(variant, counts)
-    least, found = 0.0, program.solve()
+    least, found = program.divisible(), program.solve()
     best, share = found, 0.0
     for _ in range(_ROUNDS):
         while program.searched(found):
@@ -139,6 +140,24 @@ class _Program:
             values=np.maximum(duals[:count], 0.0),
             charges=np.maximum(-duals[count:], 0.0),
         )
+
+    def divisible(self) -> float:
+        """What the demand costs if a pod may be divided among nodes, and a node be bought in part: a bound that is sharp where
+        pods are small."""
+        mix, kept = self._mix, [at for same in self._offers for at in same]
+        lp, count, lines = _highs(), len(self._demand), mix.asked.shape[1]
+        for demand in self._demand.tolist():
+            lp.addRow(demand, highspy.kHighsInf, 0, np.zeros(0, np.int32), np.zeros(0))
+        for _ in range(len(kept) * lines):
+            lp.addRow(-highspy.kHighsInf, 0, 0, np.zeros(0, np.int32), np.zeros(0))
+        for number, at in enumerate(kept):
+            rows, has = count + number * lines + np.arange(lines, dtype=np.int32), np.maximum(mix.offered[at], 1)
+            lp.addCol(float(mix.prices[at]), 0, float(self._room[at]), lines, rows, -np.ones(lines))
+            for kind in np.flatnonzero(mix.takes[at]).tolist():
+                entries = np.append(mix.asked[kind] / has, 1.0)
+                lp.addCol(0, 0, highspy.kHighsInf, lines + 1, np.append(rows, np.int32(kind)), entries)
+        lp.run()
+        return float(lp.getInfo().objective_function_value) * (1 - 1e-6)
 
     def _by_density(self, values: Floats) -> Floats:
         """For each offer a value that no filling exceeds: all of its room at the best value for what a pod takes of it, for
