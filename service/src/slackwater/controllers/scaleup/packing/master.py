@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 _NO_ROWS: Final = np.zeros(0, np.int32)
 _NO_VALUES: Final = np.zeros(0)
 _OPTIONS: Final = {"output_flag": False, "threads": 1, "random_seed": 1}
+#: Up to so many pods of a kind on a node are few.
+_FEW_COPIES: Final = 3
 #: An artificial column costs so many times the dearest node.
 _DEARER: Final = 100.0
 
@@ -137,7 +139,8 @@ class Assignment:
 
 
 def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int64) -> Assignment:
-    """Solves the assignment program."""
+    """Solves the assignment program. A node takes no more of its pods of one kind than fit on it; where these are few, so that
+    much is left of the node, the program says so too."""
     solver = _solver()
     program = solver.Highs()
     for name, value in _OPTIONS.items():
@@ -151,23 +154,29 @@ def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int6
     for most in (limits / _scales(problem)).tolist():
         program.addRow(-solver.kHighsInf, most, 0, _NO_ROWS, _NO_VALUES)
     lines = n_kinds + np.arange(n_variants * n_lines, dtype=np.int32).reshape(n_variants, n_lines)
+    taken_by, copies = problem.takes & (demand > 0), problem.copies()
+    few = np.where(taken_by & (copies <= _FEW_COPIES), 0, -1)
+    few[few == 0] = n_kinds + lines.size + len(limits) + np.arange(np.count_nonzero(few == 0))
+    for _ in range(np.count_nonzero(few >= 0)):
+        program.addRow(-solver.kHighsInf, 0.0, 0, _NO_ROWS, _NO_VALUES)
     for variant in range(n_variants):
         limited = np.flatnonzero(taken[:, variant])
-        rows = np.concatenate([lines[variant], n_kinds + lines.size + limited]).astype(np.int32)
-        values = np.concatenate([-np.ones(n_lines), taken[limited, variant]])
+        own = few[variant] >= 0
+        rows = np.concatenate([lines[variant], n_kinds + lines.size + limited, few[variant, own]]).astype(np.int32)
+        values = np.concatenate([-np.ones(n_lines), taken[limited, variant], -copies[variant, own]])
         cost = float(problem.prices[variant]) / MICROS
         program.addCol(cost, 0, float(room[variant]), len(rows), rows, values)
         shares = problem.amounts / np.maximum(problem.empty[variant], 1)
-        for kind in np.flatnonzero(problem.takes[variant] & (demand > 0)).tolist():
-            rows = np.concatenate([[kind], lines[variant]]).astype(np.int32)
-            program.addCol(0.0, 0, solver.kHighsInf, n_lines + 1, rows, np.concatenate([[1.0], shares[kind]]))
+        for kind in np.flatnonzero(taken_by[variant]).tolist():
+            more = [few[variant, kind]] if own[kind] else []
+            rows = np.array([kind, *lines[variant], *more], np.int32)
+            program.addCol(0.0, 0, solver.kHighsInf, len(rows), rows, np.array([1.0, *shares[kind], *[1.0] * len(more)]))
     program.run()
     if program.getModelStatus() != solver.HighsModelStatus.kOptimal:
         nothing = np.zeros((n_variants, n_kinds))
         return Assignment(cost=float("inf"), numbers=nothing[:, 0], mean=nothing, line_values=np.zeros(lines.shape))
     solution = program.getSolution()
     found, values = np.array(solution.col_value), np.array(solution.row_dual)
-    taken_by = problem.takes & (demand > 0)
     is_number = np.zeros(len(found), np.bool_)
     is_number[np.cumsum([0, *(1 + np.count_nonzero(taken_by, axis=1))[:-1]])] = True
     numbers, pods = found[is_number], np.zeros((n_variants, n_kinds))

@@ -34,7 +34,7 @@ class PackingProblem:
     limits: Int64
     limits_taken: Int64
 
-    def _copies(self) -> Int64:
+    def copies(self) -> Int64:
         """How many pods of each kind an empty node of each variant takes; shape (variants, kinds)."""
         copies = np.broadcast_to(self.most, self.takes.shape)
         for line in range(self.amounts.shape[1]):
@@ -46,7 +46,7 @@ class PackingProblem:
     def without_dominated(self) -> "tuple[PackingProblem, Rows]":
         """The problem without variants for which another one has at least as much, takes at least the same pods, costs no more
         and may grow enough for the whole demand; and the variants that are left."""
-        alone = np.where(self.takes, -(-self.demand // np.maximum(self._copies(), 1)), 0).sum(axis=1)
+        alone = np.where(self.takes, -(-self.demand // np.maximum(self.copies(), 1)), 0).sum(axis=1)
         enough = self.room >= alone
         left: list[int] = []
         for variant in np.lexsort((-self.empty.sum(axis=1), self.prices)).tolist():
