@@ -214,7 +214,7 @@ _OTHERS: Final = frozenset(
         r"--[\w-]+",
         """--all --find-links --follow-tags --from-literal --http2-max-streams-per-connection --ignore-missing --key
         --manage-all-nodes --message --namespace --pip-args --predicate --repo --set --sign --type --values --wait --strict
-        --feature-gates --balancing-ignore-label --ignore-taint --startup-taint --status-taint""",
+        --feature-gates --field-selector --balancing-ignore-label --ignore-taint --startup-taint --status-taint""",
     )
 )
 

@@ -128,9 +128,9 @@ class MasterProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The optimum if pods, and nodes, could be divided. `cost`: infinite if limits do not allow it. `numbers`: nodes of each
-    variant, shape (variants,). `mean`: what a node of each variant holds in the mean, shape (variants, kinds). `line_values`:
-    what all of a line of a variant's node is worth, shape (variants, lines)."""
+    """The optimum if pods, and nodes, could be divided. `cost`: 0 if nothing is known, because limits do not allow all pods.
+    `numbers`: nodes of each variant, shape (variants,). `mean`: what a node of each variant holds in the mean, shape (variants,
+    kinds). `line_values`: what all of a line of a variant's node is worth, shape (variants, lines)."""
 
     cost: float
     numbers: Floats
@@ -174,7 +174,7 @@ def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int6
     program.run()
     if program.getModelStatus() != solver.HighsModelStatus.kOptimal:
         nothing = np.zeros((n_variants, n_kinds))
-        return Assignment(cost=float("inf"), numbers=nothing[:, 0], mean=nothing, line_values=np.zeros(lines.shape))
+        return Assignment(cost=0.0, numbers=nothing[:, 0], mean=nothing, line_values=np.zeros(lines.shape))
     solution = program.getSolution()
     found, values = np.array(solution.col_value), np.array(solution.row_dual)
     is_number = np.zeros(len(found), np.bool_)
