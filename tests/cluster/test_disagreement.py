@@ -1,4 +1,4 @@
-"""A kube-scheduler whose profile differs from what the service was told: the service notices, says so, and believes it.
+"""A kube-scheduler whose profile differs from that in our configuration: the service notices, says so, and believes it.
 
 The profile requires a label that the service does not know of, and does not filter by taints, by which the service judges.
 """

@@ -1,4 +1,4 @@
-"""kube-scheduler keeps to a rule that we were not told: pods wait beside nodes on which they fit by what we know.
+"""kube-scheduler keeps to a rule that is not in our configuration: pods wait beside nodes on which they fit by what we know.
 
 The real loops over a cloud on virtual time; only the scheduler is another.
 """

@@ -19,7 +19,7 @@ from markdown_it.token import Token
 
 from slackwater.cli.main import main
 
-#: All but the ADRs and the changelog, which tell of the past.
+#: All but the ADRs and the changelog, which are about the past.
 PAGES: Final = (
     *sorted(path for path in Path().glob("*.md") if path.name != "CHANGELOG.md"),
     *sorted(path for path in Path("docs").rglob("*.md") if "adr" not in path.parts),

@@ -13,9 +13,8 @@ from typing import Final, Self
 import highspy
 import numpy as np
 
-from slackwater.controllers.scaleup.packing.master import Floats
 from slackwater.controllers.scaleup.packing.patterns import Beam, PatternSearch
-from slackwater.controllers.scaleup.packing.problem import PackingProblem
+from slackwater.controllers.scaleup.packing.problem import Floats, PackingProblem
 from slackwater.model.columns import Int64, Rows
 from tests.bench.simulation.mixes import UNLIMITED, Mix
 
@@ -180,22 +179,22 @@ class _Program:
         return sum(self.add(self._offers[each.variant][0], each.counts) for each in found) > 0
 
     def exactly(self, at: _Optimum) -> tuple[float, bool]:
-        """A cost that no plan goes below, by these values, and whether a new filling is worth more than its node. What the best
-        filling of a variant with a limit is worth more counts against the cost, for each node that it may have."""
-        worths, wanted, added = self._by_density(at.values), self._least(at.charges, _NEAR), False
-        for number in np.flatnonzero(worths > wanted).tolist():
+        """A cost that no plan goes below, by these values, and whether a new filling is valued above its node. What the best
+        filling of a variant with a limit is valued above it counts against the cost, for each node that it may have."""
+        values_of, wanted, added = self._by_density(at.values), self._least(at.charges, _NEAR), False
+        for number in np.flatnonzero(values_of > wanted).tolist():
             same = self._offers[number]
-            worths[number], counts = self._best(same[0], at.values, float(wanted[number]))
+            values_of[number], counts = self._best(same[0], at.values, float(wanted[number]))
             added |= counts is not None and self.add(same[0], counts)
-        each = [(one, worth) for same, worth in zip(self._offers, worths.tolist(), strict=True) for one in same]
-        variants, worth = np.array([one for one, _ in each]), np.array([worth for _, worth in each])
+        each = [(one, valued) for same, valued in zip(self._offers, values_of.tolist(), strict=True) for one in same]
+        variants, valued = np.array([one for one, _ in each]), np.array([valued for _, valued in each])
         prices, room = self._mix.prices[variants], self._room[variants]
-        ratio = float((worth / prices)[room >= UNLIMITED].max(initial=1.0))
-        charged = np.where(room < UNLIMITED, np.maximum(worth / ratio - prices, 0.0) * room, 0.0)
+        ratio = float((valued / prices)[room >= UNLIMITED].max(initial=1.0))
+        charged = np.where(room < UNLIMITED, np.maximum(valued / ratio - prices, 0.0) * room, 0.0)
         return float(at.values @ self._demand / ratio - charged.sum()), added
 
     def _best(self, variant: int, values: Floats, wanted: float) -> tuple[float, Int64 | None]:
-        """A value that no filling exceeds, and the best filling if it is worth more than `wanted`; where none is, `wanted`."""
+        """A value that no filling exceeds, and the best filling if it is valued above `wanted`; where none is, `wanted`."""
         kinds: Rows = np.flatnonzero(self._mix.takes[variant] & (values > 0))
         mip = _highs()
         for option, value in (("mip_max_nodes", _BRANCHES), ("objective_bound", -wanted), ("mip_rel_gap", 1e-3)):

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.expanders import read_priorities
 from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota
-from slackwater.controllers.scaleup.packing import solve
+from slackwater.controllers.scaleup.packing import part_planner, solve
 from slackwater.controllers.scaleup.packing.problem import Packing, PackingProblem
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
@@ -37,7 +37,7 @@ def three_types(**limits: int) -> list[GrowableGroup]:
 @pytest.fixture(params=[True, False], ids=["solver", "greedy"])
 def solver(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     if not request.param:
-        monkeypatch.setattr(solve, "has_solver", lambda: False)
+        monkeypatch.setattr(part_planner, "has_solver", lambda: False)
     return bool(request.param)
 
 
@@ -127,7 +127,10 @@ def test_a_limit_on_steps_cuts_the_search_and_places_every_pod() -> None:
     problem = a_problem([(3, 1), (1, 3), (2, 2), (1, 1)], [40, 40, 40, 41], [(8, 4), (8, 8), (4, 8), (16, 16)])
     whole, cut = (solve.pack(problem, stop=lambda: False, most_steps=steps) for steps in (400, 2))
     for packing in (whole, cut):
-        assert np.sum([pattern.counts * count for pattern, count in packing.nodes], axis=0).tolist() == problem.demand.tolist()
+        placed = np.zeros_like(problem.demand)
+        for each in packing.nodes:
+            placed[each.kinds] += each.counts * each.number
+        assert placed.tolist() == problem.demand.tolist()
     assert (whole.cut, cut.cut) == (False, True)
     assert money(problem, whole) <= money(problem, cut)
 
@@ -139,5 +142,22 @@ def test_nothing_costs_less_than_the_bound() -> None:
     assert packing.bound <= 562_000 <= money(problem, packing) <= 1.03 * packing.bound
 
 
+def test_a_demand_of_more_kinds_than_one_part_is_packed_whole() -> None:
+    """Three parts of 2,500 different pods are packed one after another; what each leaves over of its last nodes is little."""
+    amounts = [(10 + number % 50, 10 + number // 50) for number in range(2_500)]
+    problem = a_problem(amounts, [1] * 2_500, [(500, 500), (1000, 500), (500, 1000)])
+    packing = solve.pack(problem, stop=lambda: False)
+    assert sum(int(each.counts.sum()) * each.number for each in packing.nodes) == 2_500
+    assert packing.bound <= money(problem, packing) <= 1.03 * packing.bound
+
+
+def test_more_limited_variants_than_one_part_looks_at_are_all_used() -> None:
+    many = a_problem([(3, 1)], [200], [(4 + number, 4) for number in range(200)])
+    limited = replace(many, room=np.ones(200, np.int64))
+    packing = solve.pack(limited, stop=lambda: False)
+    assert sum(int(each.counts.sum()) * each.number for each in packing.nodes) == 200
+    assert len({each.variant for each in packing.nodes}) == sum(each.number for each in packing.nodes)
+
+
 def money(problem: PackingProblem, packing: Packing) -> int:
-    return sum(int(problem.prices[pattern.variant]) * count for pattern, count in packing.nodes)
+    return sum(int(problem.prices[each.variant]) * each.number for each in packing.nodes)

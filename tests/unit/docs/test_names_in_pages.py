@@ -20,7 +20,7 @@ from tests.unit.docs.test_guides import keys
 SOURCES: Final = [
     path.read_text() for path in sorted([*Path("service/src").rglob("*.py"), *Path("protocol/src").rglob("*.py")])
 ]
-#: All but the ADRs and the changelog, which tell of the past.
+#: All but the ADRs and the changelog, which are about the past.
 PAGES: Final = sorted(
     [*Path("docs").glob("*.md"), *Path("docs/guides").glob("*.md"), Path("README.md"), Path("CONTRIBUTING.md")]
 )

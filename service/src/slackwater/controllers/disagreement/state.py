@@ -136,7 +136,7 @@ class Disagreements:
         self._versions.append((now, self._state.nodes.changes))
 
     def waiting(self, pod: Pod, schedulers: Collection[str], now: Instant) -> None:
-        """Takes the newest state of a pod without a node. `schedulers`: those whose rules we were told."""
+        """Takes the newest state of a pod without a node. `schedulers`: those whose rules the configuration gives."""
         message = pod.unschedulable_message
         known = self._refused.get(pod.uid)
         if (

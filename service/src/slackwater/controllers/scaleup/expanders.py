@@ -98,7 +98,7 @@ def least_nodes(option: Option) -> int:
 
 
 def cost(option: Option, prices: Sequence[int], formula: PriceFormula) -> Fraction:
-    """What the option's nodes cost, for each micro that its pods' requests are worth by the formula. `prices`: micros an hour
+    """What the option's nodes cost, for each micro that the formula says for its pods' requests. `prices`: micros an hour
     of a node of each group."""
     total = sum(prices[group] * count for group, count in counted(option.groups))
     return Fraction(total, max(formula.of_amounts(option.asked), 1))
@@ -131,7 +131,7 @@ def chain_of(
 ) -> Callable[[Option], Merit]:
     """Makes the function that returns an option's merit by these expanders, with a random draw as the last measure. `largest`:
     for each resource the most that any group's new node has. `prices`: micros an hour of a new node of each group. `formula`:
-    what requests are worth."""
+    the price of requests."""
     lot = partial(draw, seed=seed)
     by_name: dict[str, Measure] = {
         "most-pods": most_pods,

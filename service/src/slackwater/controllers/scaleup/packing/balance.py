@@ -10,44 +10,42 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.packing.master import Floats
-from slackwater.controllers.scaleup.packing.problem import PackingProblem, Pattern
-from slackwater.model.columns import Int64
+from slackwater.controllers.scaleup.packing.problem import Floats, Left, PackingProblem, Pattern
 
 #: A fraction of a node from which on it is opened.
 _ROUNDED_UP: Final = 0.05
 
 
-def balanced(problem: PackingProblem, demand: Int64, numbers: Floats, room: Int64) -> list[Pattern]:
+def balanced(problem: PackingProblem, left: Left, numbers: Floats) -> list[Pattern]:
     """What each of about so many new nodes of each variant holds, shape (variants,): pods in the order of their size. Nodes
-    without a pod are left out. `room`: the most nodes of each variant."""
-    opened = np.minimum(np.floor(numbers + 1 - _ROUNDED_UP).astype(np.int64), room)
+    without a pod are left out."""
+    opened = np.minimum(np.floor(numbers + 1 - _ROUNDED_UP).astype(np.int64), left.room)
     variants = np.repeat(np.arange(len(opened)), opened)
     has = np.maximum(problem.empty[variants], 1)
-    left: Floats = np.ones(has.shape)
-    counts = np.zeros((len(variants), len(demand)), np.int64)
+    free: Floats = np.ones(has.shape)
+    counts = np.zeros((len(variants), len(left.demand)), np.int64)
     largest = (problem.amounts / np.maximum(problem.empty.max(axis=0), 1)).sum(axis=1)
     for kind in np.argsort(-largest, kind="stable").tolist() if len(variants) else ():
         shares = problem.amounts[kind] / has
         takes = problem.takes[variants, kind] & (problem.empty[variants] > 0).any(axis=1)
-        for _ in range(int(demand[kind])):
-            fits = takes & (left >= shares).all(axis=1) & (counts[:, kind] < problem.most[kind])
+        for _ in range(int(left.demand[kind])):
+            fits = takes & (free >= shares).all(axis=1) & (counts[:, kind] < problem.most[kind])
             if not fits.any():
                 break
-            node = int(np.where(fits, (shares * left).sum(axis=1), -1.0).argmax())
-            left[node] -= shares[node]
+            node = int(np.where(fits, (shares * free).sum(axis=1), -1.0).argmax())
+            free[node] -= shares[node]
             counts[node, kind] += 1
     # Shares are floats: what they let in is checked once more in whole numbers.
     held = (counts @ problem.amounts <= problem.empty[variants]).all(axis=1) & counts.any(axis=1)
     return [Pattern(variant=int(variants[node]), counts=counts[node]) for node in np.flatnonzero(held).tolist()]
 
 
-def single_variant(problem: PackingProblem, demand: Int64, prices: Floats) -> Floats:
-    """How many nodes of the one variant whose nodes would hold the pods that it takes at the lowest price for each of them, if
-    pods could be divided; shape (variants,)."""
-    amounts = problem.takes * demand @ problem.amounts
+def single_variant(problem: PackingProblem, left: Left) -> Floats:
+    """How many nodes of one variant, if pods could be divided: of that which costs the least for the value of the pods that it
+    takes. A pod's value is the least that its largest share of a node costs. Shape (variants,)."""
+    amounts = problem.takes * left.demand @ problem.amounts
     needed = (amounts / np.maximum(problem.empty, 1)).max(axis=1)
-    pods = problem.takes @ demand
-    ratio = np.where((pods > 0) & (problem.room > 0), prices * needed / np.maximum(pods, 1), np.inf)
+    taken = problem.takes @ (left.demand * problem.plain_costs().min(axis=0))
+    ratio = np.where((taken > 0) & (left.room > 0), problem.prices * needed / np.maximum(taken, 1e-9), np.inf)
     best = int(ratio.argmin())
     return np.where(np.arange(len(needed)) == best, needed, 0.0)

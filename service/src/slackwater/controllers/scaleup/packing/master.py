@@ -1,4 +1,4 @@
-"""The master problem: how many nodes of each known pattern, as a linear program, and what a pod of each kind is worth in it.
+"""The master problem: how many nodes of each known pattern, as a linear program, and the value of a pod of each kind in it.
 
 HiGHS solves it (https://highs.dev, MIT licence; the extra `solver`). One thread, a fixed seed and no clock: the same problem
 gets the same answer at any load. Where limits leave pods without a node, an artificial column takes them at a price above any
@@ -12,13 +12,11 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from slackwater.controllers.scaleup.packing.problem import PackingProblem, Pattern
+from slackwater.controllers.scaleup.packing.problem import Floats, Left, PackingProblem, Pattern
 from slackwater.model.columns import Int64
 from slackwater_protocol.money import MICROS
 
-Floats = npt.NDArray[np.float64]
 _NO_ROWS: Final = np.zeros(0, np.int32)
 _NO_VALUES: Final = np.zeros(0)
 _OPTIONS: Final = {"output_flag": False, "threads": 1, "random_seed": 1}
@@ -102,11 +100,11 @@ class MasterProblem:
         self._lp.addCol(cost, 0, self._infinite, len(rows), rows, values)
         self.patterns.append(pattern)
 
-    def bound_rows(self, demand: Int64, room: Int64, limits: Int64) -> None:
-        """Sets what is left: pods of each kind, nodes of each variant, and of each common limit."""
-        for kind, pods in enumerate(demand.tolist()):
+    def bound_rows(self, left: Left) -> None:
+        """Sets what is left."""
+        for kind, pods in enumerate(left.demand.tolist()):
             self._lp.changeRowBounds(kind, pods, self._infinite)
-        for row, most in enumerate(self._most(room, limits), self._kinds):
+        for row, most in enumerate(self._most(left.room, left.limits), self._kinds):
             self._lp.changeRowBounds(row, -self._infinite, most)
 
     def _most(self, room: Int64, limits: Int64) -> list[float]:
@@ -130,7 +128,7 @@ class MasterProblem:
 class Assignment:
     """The optimum if pods, and nodes, could be divided. `cost`: 0 if nothing is known, because limits do not allow all pods.
     `numbers`: nodes of each variant, shape (variants,). `mean`: what a node of each variant holds in the mean, shape (variants,
-    kinds). `line_values`: what all of a line of a variant's node is worth, shape (variants, lines)."""
+    kinds). `line_values`: the value of all of a line of a variant's node, shape (variants, lines)."""
 
     cost: float
     numbers: Floats
@@ -138,7 +136,7 @@ class Assignment:
     line_values: Floats
 
 
-def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int64) -> Assignment:
+def assignment(problem: PackingProblem, left: Left) -> Assignment:
     """Solves the assignment program. A node takes no more of its pods of one kind than fit on it; where these are few, so that
     much is left of the node, the program says so too."""
     solver = _solver()
@@ -146,17 +144,17 @@ def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int6
     for name, value in _OPTIONS.items():
         program.setOptionValue(name, value)
     n_kinds, n_lines = problem.amounts.shape
-    for pods in demand.tolist():
+    for pods in left.demand.tolist():
         program.addRow(pods, solver.kHighsInf, 0, _NO_ROWS, _NO_VALUES)
     n_variants, taken = len(problem.prices), _scaled(problem)
     for _ in range(n_variants * n_lines):
         program.addRow(-solver.kHighsInf, 0.0, 0, _NO_ROWS, _NO_VALUES)
-    for most in (limits / _scales(problem)).tolist():
+    for most in (left.limits / _scales(problem)).tolist():
         program.addRow(-solver.kHighsInf, most, 0, _NO_ROWS, _NO_VALUES)
     lines = n_kinds + np.arange(n_variants * n_lines, dtype=np.int32).reshape(n_variants, n_lines)
-    taken_by, copies = problem.takes & (demand > 0), problem.copies()
+    taken_by, copies = problem.takes & (left.demand > 0), problem.copies()
     few = np.where(taken_by & (copies <= _FEW_COPIES), 0, -1)
-    few[few == 0] = n_kinds + lines.size + len(limits) + np.arange(np.count_nonzero(few == 0))
+    few[few == 0] = n_kinds + lines.size + len(left.limits) + np.arange(np.count_nonzero(few == 0))
     for _ in range(np.count_nonzero(few >= 0)):
         program.addRow(-solver.kHighsInf, 0.0, 0, _NO_ROWS, _NO_VALUES)
     for variant in range(n_variants):
@@ -165,7 +163,7 @@ def assignment(problem: PackingProblem, demand: Int64, room: Int64, limits: Int6
         rows = np.concatenate([lines[variant], n_kinds + lines.size + limited, few[variant, own]]).astype(np.int32)
         values = np.concatenate([-np.ones(n_lines), taken[limited, variant], -copies[variant, own]])
         cost = float(problem.prices[variant]) / MICROS
-        program.addCol(cost, 0, float(room[variant]), len(rows), rows, values)
+        program.addCol(cost, 0, float(left.room[variant]), len(rows), rows, values)
         shares = problem.amounts / np.maximum(problem.empty[variant], 1)
         for kind in np.flatnonzero(taken_by[variant]).tolist():
             more = [few[variant, kind]] if own[kind] else []

@@ -90,14 +90,14 @@ def _option(
     budget = budget.copy()
     groups: list[int] = []
     at: list[list[Rows]] = [[] for _ in runs]
-    for pattern, count in packing.nodes:
-        nodes = np.arange(len(groups), len(groups) + count)
-        for _ in range(count):
-            smallest = min(filter(budget.room, variants[pattern.variant]), key=lambda group: (budget.sizes[group], group))
+    for each in packing.nodes:
+        nodes = np.arange(len(groups), len(groups) + each.number)
+        for _ in range(each.number):
+            smallest = min(filter(budget.room, variants[each.variant]), key=lambda group: (budget.sizes[group], group))
             budget.take(smallest, 1)
             groups.append(smallest)
-        for kind in np.flatnonzero(pattern.counts).tolist():
-            at[kind].append(np.repeat(nodes, pattern.counts[kind]))
+        for kind, pods in zip(each.kinds.tolist(), each.counts.tolist(), strict=True):
+            at[kind].append(np.repeat(nodes, pods))
     placed = [(run, joined(nodes)) for run, nodes in zip(runs, at, strict=True)]
     left_out = any(len(nodes) < len(run.pods) for run, nodes in placed)
     option = option_of(

@@ -1,4 +1,4 @@
-"""Searches patterns that are worth more than their node costs, for given values of the pods.
+"""Searches patterns whose pods are valued above the price of their node, for given values of the pods.
 
 That is a bounded knapsack problem with several dimensions for each variant. All variants are searched at once with columns: a
 beam search takes the kinds of pods in the order of their value for what they take, and keeps the `width` fillings that promise
@@ -9,14 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaleup.packing.master import Assignment, Floats
-from slackwater.controllers.scaleup.packing.problem import PackingProblem, Pattern
+from slackwater.controllers.scaleup.packing.master import Assignment
+from slackwater.controllers.scaleup.packing.problem import LEAST_WEIGHT, Floats, PackingProblem, Pattern, weighings
 from slackwater.model.columns import Int64, Mask, Rows
 
-#: How many ways to weigh the lines against one another are tried.
-_DIRECTIONS: Final = 9
-#: The weight of each line besides, so that no pod seems to take nothing.
-_LEAST: Final = 0.05
 #: A search looks at so many kinds, the densest.
 MOST_TURNS: Final = 200
 #: So many patterns of a variant are used at a time.
@@ -54,44 +50,39 @@ class PatternSearch:
         self._mean = np.zeros(problem.takes.shape) if assigned is None else assigned.mean
         has = np.maximum(problem.empty, 1)
         shares = problem.amounts[None] / has[:, None]
-        directions = np.repeat(_directions(problem.amounts.shape[1])[:, None], len(has), axis=1)
+        weighed = np.repeat(weighings(problem.amounts.shape[1])[:, None], len(has), axis=1)
         if assigned is not None:
             values = assigned.line_values
-            known = values + _LEAST * values.sum(axis=1, keepdims=True) + _LEAST
-            directions = np.concatenate([directions, (known / known.sum(axis=1, keepdims=True))[None]])
-        #: What a pod takes of a new node under each weighing of the lines, shape (directions, variants, kinds).
-        self._shares: Floats = np.einsum("vkl,dvl->dvk", shares, directions)
-        self._weights: Floats = directions / has
+            known = values + LEAST_WEIGHT * values.sum(axis=1, keepdims=True) + LEAST_WEIGHT
+            weighed = np.concatenate([weighed, (known / known.sum(axis=1, keepdims=True))[None]])
+        #: What a pod takes of a new node under each weighing of the lines, shape (weighings, variants, kinds).
+        self._shares: Floats = np.einsum("vkl,dvl->dvk", shares, weighed)
+        self._weights: Floats = weighed / has
 
     def _densities(self, values: Floats) -> Floats:
         return np.where(self._problem.takes[None], values / self._shares, 0.0)
 
-    def least_cost(self, prices: Floats) -> float:
-        """What the demand costs at least, by its amounts alone: a node offers each weighing of its lines at its price."""
-        weights = _directions(self._problem.empty.shape[1]) / np.maximum(self._problem.empty.max(axis=0), 1)
-        offered = np.maximum(self._problem.empty, 0) @ weights.T
-        cheapest = (prices[:, None] / np.maximum(offered, 1e-12)).min(axis=0)
-        return float((cheapest * (weights @ (self._problem.demand @ self._problem.amounts))).max(initial=0.0))
-
     def better(self, values: Floats, demand: Int64, least: Floats, beam: Beam) -> list[Pattern]:
-        """The patterns found that are worth more than `least`, shape (variants,). None holds more pods of a kind than
+        """The patterns found that are valued above `least`, shape (variants,). None holds more pods of a kind than
         `demand`, shape (kinds,)."""
         demanded: Floats = np.where(demand > 0, values, 0.0)
         densities = self._densities(demanded)
-        of_direction = densities.max(axis=2)
-        worth = np.flatnonzero(of_direction.min(axis=0) > least)
-        if not len(worth):
+        highest = densities.max(axis=2)
+        variants = np.flatnonzero(highest.min(axis=0) > least)
+        if not len(variants):
             return []
-        best = of_direction[:, worth].argmin(axis=0)
-        begun = np.minimum((self._mean[worth] * beam.mixed).astype(np.int64), demand)
+        best = highest[:, variants].argmin(axis=0)
+        begun = np.minimum((self._mean[variants] * beam.mixed).astype(np.int64), np.minimum(demand, self._problem.most))
         value, counts = self._filled(
-            _Beginning(variants=worth, counts=begun, densities=densities[best, worth], weights=self._weights[best, worth]),
+            _Beginning(
+                variants=variants, counts=begun, densities=densities[best, variants], weights=self._weights[best, variants]
+            ),
             demanded,
             demand,
             beam,
         )
-        used = zip(*np.nonzero(value > least[worth][:, None]), strict=True)
-        return [Pattern(variant=int(worth[at]), counts=counts[at, one]) for at, one in used]
+        used = zip(*np.nonzero(value > least[variants][:, None]), strict=True)
+        return [Pattern(variant=int(variants[at]), counts=counts[at, one]) for at, one in used]
 
     def _filled(self, begin: _Beginning, values: Floats, demand: Int64, beam: Beam) -> tuple[Floats, Int64]:
         """The `_TOP` best fillings that the beam search keeps: their values, shape (variants, top), and pods of each kind,
@@ -114,14 +105,14 @@ class PatternSearch:
             fewer = _fewer(fit, beam.choices)
             none: Mask = fewer > fit[:, :, None]
             tried = np.maximum(fit[:, :, None] - fewer, 0)
-            worth = value[:, :, None] + values[kinds][:, None, None] * tried
+            valued = value[:, :, None] + values[kinds][:, None, None] * tried
             room: Floats = np.einsum("vwl,vl->vw", free, weights)[:, :, None]
             room = room - tried * np.einsum("vl,vl->v", amounts, weights)[:, None, None]
-            promise = np.where(none, -1.0, worth + following[:, turn][:, None, None] * room).reshape(n, -1)
+            promise = np.where(none, -1.0, valued + following[:, turn][:, None, None] * room).reshape(n, -1)
             kept = _largest(promise, beam.width)
             of = kept // beam.choices
             added: Int64 = np.take_along_axis(tried.reshape(n, -1), kept, 1)
-            value = np.take_along_axis(np.where(none, -1.0, worth).reshape(n, -1), kept, 1)
+            value = np.take_along_axis(np.where(none, -1.0, valued).reshape(n, -1), kept, 1)
             free = free[each, of] - added[:, :, None] * amounts[:, None]
             steps.append((of, added))
         top = np.argsort(-value, axis=1, kind="stable")[:, :_TOP]
@@ -155,13 +146,3 @@ def _largest(promise: Floats, width: int) -> Int64:
     if promise.shape[1] <= width:
         return np.broadcast_to(np.arange(promise.shape[1]), promise.shape)
     return np.sort(np.argpartition(-promise, width - 1, axis=1)[:, :width], axis=1)
-
-
-def _directions(n_lines: int) -> Floats:
-    """Weights of the lines, each summing to 1; shape (directions, lines). The first two lines are CPU and memory: between them
-    the weight moves from one to the other. The others weigh little."""
-    first = np.linspace(0, 1, _DIRECTIONS)
-    weights = np.full((_DIRECTIONS, n_lines), _LEAST)
-    weights[:, 0] += 1 - first
-    weights[:, 1 % n_lines] += first
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

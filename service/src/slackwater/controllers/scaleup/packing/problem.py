@@ -6,11 +6,15 @@ same. All sizes are integers; indices stand for equivalence groups ("kinds" of p
 some pod requests).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+from typing import Final, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from slackwater.model.columns import Int64, Mask, Rows
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,20 @@ class PackingProblem:
     limits: Int64
     limits_taken: Int64
 
+    def part(self, kinds: Rows, variants: Rows, left: "Left") -> "PackingProblem":
+        """The problem of what is left, with some of the kinds and some of the variants."""
+        return PackingProblem(
+            amounts=self.amounts[kinds],
+            demand=left.demand[kinds],
+            most=self.most[kinds],
+            empty=self.empty[variants],
+            takes=self.takes[np.ix_(variants, kinds)],
+            prices=self.prices[variants],
+            room=left.room[variants],
+            limits=left.limits,
+            limits_taken=self.limits_taken[:, variants],
+        )
+
     def copies(self) -> Int64:
         """How many pods of each kind an empty node of each variant takes; shape (variants, kinds)."""
         copies = np.broadcast_to(self.most, self.takes.shape)
@@ -43,9 +61,9 @@ class PackingProblem:
             copies = np.where(amounts > 0, np.minimum(copies, fit), copies)
         return copies
 
-    def without_dominated(self) -> "tuple[PackingProblem, Rows]":
-        """The problem without variants for which another one has at least as much, takes at least the same pods, costs no more
-        and may grow enough for the whole demand; and the variants that are left."""
+    def undominated(self) -> Rows:
+        """The variants but those for which another one has at least as much, takes at least the same pods, costs no more and
+        may grow enough for the whole demand."""
         alone = np.where(self.takes, -(-self.demand // np.maximum(self.copies(), 1)), 0).sum(axis=1)
         enough = self.room >= alone
         left: list[int] = []
@@ -58,16 +76,37 @@ class PackingProblem:
             )
             if not dominated.any():
                 left.append(variant)
-        kept = np.array(sorted(left), np.intp)
-        some = replace(
-            self,
-            empty=self.empty[kept],
-            takes=self.takes[kept],
-            prices=self.prices[kept],
-            room=self.room[kept],
-            limits_taken=self.limits_taken[:, kept],
-        )
-        return some, kept
+        return np.array(sorted(left), np.intp)
+
+    def plain_costs(self) -> Floats:
+        """What the largest share that a pod of each kind takes of a node of each variant costs, in micros, infinite if it takes
+        none; shape (variants, kinds)."""
+        shares = (self.amounts[None] / np.maximum(self.empty, 1)[:, None]).max(axis=2)
+        return np.where(self.takes, shares * self.prices[:, None], np.inf)
+
+    def least_cost(self) -> float:
+        """What the demand costs at least, in micros, by its amounts alone: a node offers each weighing of its lines at its
+        price."""
+        weights = weighings(self.empty.shape[1]) / np.maximum(self.empty.max(axis=0), 1)
+        offered = np.maximum(self.empty, 0) @ weights.T
+        cheapest = (self.prices[:, None] / np.maximum(offered, 1e-12)).min(axis=0)
+        return float((cheapest * (weights @ (self.demand @ self.amounts))).max(initial=0.0))
+
+
+#: How many ways to weigh the lines against one another are tried.
+_WEIGHINGS: Final = 9
+#: The weight of each line besides, so that no pod seems to take nothing.
+LEAST_WEIGHT: Final = 0.05
+
+
+def weighings(n_lines: int) -> Floats:
+    """Weights of the lines, each summing to 1; shape (weighings, lines). The first two lines are CPU and memory: between them
+    the weight moves from one to the other. The others weigh little."""
+    first = np.linspace(0, 1, _WEIGHINGS)
+    weights = np.full((_WEIGHINGS, n_lines), LEAST_WEIGHT)
+    weights[:, 0] += 1 - first
+    weights[:, 1 % n_lines] += first
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,14 +117,54 @@ class Pattern:
     counts: Int64
 
 
+@dataclass(slots=True, kw_only=True)
+class Left:
+    """What a plan has not used yet, shapes as in the problem, and the nodes that it took, by pattern."""
+
+    demand: Int64
+    room: Int64
+    limits: Int64
+    nodes: list[tuple[Pattern, int]] = field(default_factory=list)
+
+    @classmethod
+    def whole(cls, problem: PackingProblem) -> Self:
+        return cls(demand=problem.demand.copy(), room=problem.room.copy(), limits=problem.limits.copy())
+
+    def most(self, problem: PackingProblem, pattern: Pattern) -> int:
+        """How many whole nodes of the pattern pods and limits allow."""
+        kinds, taken = pattern.counts > 0, problem.limits_taken[:, pattern.variant]
+        allowed = [(self.demand[kinds] // pattern.counts[kinds]).min(), self.room[pattern.variant]]
+        allowed += (self.limits[taken > 0] // taken[taken > 0]).tolist()
+        return max(int(min(allowed)), 0)
+
+    def take(self, problem: PackingProblem, pattern: Pattern, count: int) -> None:
+        self.demand -= count * pattern.counts
+        self.room[pattern.variant] -= count
+        self.limits -= count * problem.limits_taken[:, pattern.variant]
+        self.nodes.append((pattern, count))
+
+    def cut(self, pattern: Pattern) -> Pattern:
+        """The pattern without the pods that are placed already."""
+        return Pattern(variant=pattern.variant, counts=np.minimum(pattern.counts, self.demand))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EqualNodes:
+    """So many new nodes of a variant (`number`) that hold the same: `counts[i]` pods of `kinds[i]`."""
+
+    variant: int
+    kinds: Rows
+    counts: Int64
+    number: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packing:
-    """`nodes`: each pattern with the number of its nodes. Pods in no pattern were left out, because a limit does not allow
-    nodes for them. `bound`: no plan for the same demand costs less, in micros an hour; 0 if nothing is known. `steps`: how many
-    linear programs were solved. `cut`: the limit on steps ended the search for a cheaper plan; every pod was placed all the
-    same."""
+    """`nodes`: the new nodes. Pods on none were left out, because a limit does not allow nodes for them. `bound`: no plan for
+    the same demand costs less, in micros an hour; 0 if nothing is known. `steps`: how many linear programs were solved. `cut`:
+    the limit on steps ended the search for a cheaper plan; pods were placed all the same."""
 
-    nodes: tuple[tuple[Pattern, int], ...]
+    nodes: tuple[EqualNodes, ...]
     bound: int
     steps: int
     cut: bool
