@@ -20,7 +20,7 @@ from tests.stages.record import RECORDS, Record, read
 OPTION: Final = "--without-slow"
 LIST: Final = Path(__file__).parents[1] / "slow.txt"
 #: A test that takes longer, its set-up included, is slow.
-SECONDS: Final = 0.4
+SECONDS: Final = 0.25
 
 
 def add_option(parser: pytest.Parser) -> None:
