@@ -171,7 +171,9 @@ def mix(seed: int) -> Mix:
     workloads = tuple(_workloads(draw, family, trait, variants, draw.choice((60, 200, 500, 1000, 2000))))
     if trait == "limits":  # the cheapest for its CPU have few nodes
         cheapest = sorted(variants, key=lambda each: (each.price / each.allocatable[0], each.name))[: len(variants) // 3]
-        few = {each.name for each in cheapest if each.allocatable[3] == 0}
+        plain = [each for each in variants if each.allocatable[3] == 0]
+        few = {each.name for each in cheapest if each in plain}
+        few -= {plain[0].name} if len(few) == len(plain) else set()
         variants = tuple(replace(each, most=draw.randint(1, 6)) if each.name in few else each for each in variants)
     return Mix(seed=seed, family=family, trait=trait, workloads=workloads, variants=variants)
 

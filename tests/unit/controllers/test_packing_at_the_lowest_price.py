@@ -10,7 +10,8 @@ from msgspec import structs
 from slackwater.controllers.scaleup.expanders import read_priorities
 from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota
 from slackwater.controllers.scaleup.packing import part_planner, solve
-from slackwater.controllers.scaleup.packing.problem import Packing, PackingProblem
+from slackwater.controllers.scaleup.packing.master import MasterProblem
+from slackwater.controllers.scaleup.packing.problem import Left, Packing, PackingProblem, Pattern
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import PodConstraints, PodTerm
 from slackwater.model.selectors import Requirement
@@ -140,6 +141,28 @@ def test_nothing_costs_less_than_the_bound() -> None:
     problem = a_problem([(3, 1), (1, 3), (2, 2), (1, 1)], [40, 40, 40, 41], [(8, 4), (8, 8), (4, 8), (16, 16)])
     packing = solve.pack(problem, stop=lambda: False)
     assert packing.bound <= 562_000 <= money(problem, packing) <= 1.03 * packing.bound
+
+
+@pytest.mark.usefixtures("solver")
+def test_pods_move_from_nodes_of_their_own_to_what_a_large_node_has_left() -> None:
+    """Pods of 2 need one and a half nodes of 4. Two are bought, and the pods of 1 that fill the second cost nothing more."""
+    problem = replace(a_problem([(2, 1), (1, 1)], [3, 20], [(4, 9), (1, 1)]), prices=np.array([39, 5]) * 100_000)
+    packing = solve.pack(problem, stop=lambda: False)
+    assert money(problem, packing) == (2 * 39 + 18 * 5) * 100_000
+    assert sum(int(each.counts.sum()) * each.number for each in packing.nodes) == 23
+
+
+def test_for_what_is_left_the_program_uses_no_pattern_with_more_pods() -> None:
+    """Half a node with two pods would be cheaper for one pod than a node that holds one."""
+    problem = replace(a_problem([(1, 1)], [3], [(2, 2), (1, 1)]), prices=np.array([8_000_000, 5_000_000]))
+    program, left = MasterProblem(problem), Left.whole(problem)
+    program.add([Pattern(variant=0, counts=np.array([2])), Pattern(variant=1, counts=np.array([1]))])
+    costs = []
+    for pods in (3, 1, 3):
+        left.demand[0] = pods
+        program.bound_rows(left)
+        costs.append(program.solve().cost)
+    assert costs == pytest.approx([12, 5, 12])
 
 
 def test_a_demand_of_more_kinds_than_one_part_is_packed_whole() -> None:

@@ -63,6 +63,7 @@ class MasterProblem:
     def __init__(self, problem: PackingProblem) -> None:
         self._problem = problem
         self.patterns: list[Pattern] = []
+        self._open: list[bool] = []
         self._known: set[tuple[int, bytes]] = set()
         self._kinds, self._variants = len(problem.demand), len(problem.prices)
         solver = _solver()
@@ -99,9 +100,16 @@ class MasterProblem:
         cost = float(problem.prices[variant]) / MICROS
         self._lp.addCol(cost, 0, self._infinite, len(rows), rows, values)
         self.patterns.append(pattern)
+        self._open.append(True)
 
     def bound_rows(self, left: Left) -> None:
-        """Sets what is left."""
+        """Sets what is left. A pattern with more pods of a kind than are left is shut: a part of its node would seem to hold
+        them, too cheaply."""
+        counts: Int64 = np.array([pattern.counts for pattern in self.patterns]).reshape(-1, self._kinds)
+        for at, is_open in enumerate(np.asarray((counts <= left.demand).all(axis=1)).tolist()):
+            if is_open != self._open[at]:
+                self._lp.changeColBounds(self._kinds + at, 0, self._infinite if is_open else 0)
+                self._open[at] = is_open
         for kind, pods in enumerate(left.demand.tolist()):
             self._lp.changeRowBounds(kind, pods, self._infinite)
         for row, most in enumerate(self._most(left.room, left.limits), self._kinds):

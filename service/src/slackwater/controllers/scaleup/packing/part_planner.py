@@ -6,8 +6,8 @@
 - Pod by pod (`balance`): the better way for many different pods.
 - Greedily: the patterns with the most value for their price are taken one after another; the only way without the solver.
 
-At the end every node becomes one of the cheapest variant that holds its pods. The limit counts steps, not seconds, so the
-answer does not depend on the machine's load.
+At the end nodes become cheaper ones (`cheaper_nodes`). The limit counts steps, not seconds, so the answer does not depend on
+the machine's load.
 """
 
 from collections.abc import Callable
@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.packing.balance import balanced, single_variant
+from slackwater.controllers.scaleup.packing.cheaper_nodes import improve
 from slackwater.controllers.scaleup.packing.master import Assignment, LinearPlan, MasterProblem, has_solver
 from slackwater.controllers.scaleup.packing.patterns import MOST_TURNS, Beam, PatternSearch
 from slackwater.controllers.scaleup.packing.problem import Floats, Left, PackingProblem, Pattern
@@ -66,7 +67,7 @@ class PartPlanner:
         """Packs without linear programs: the value of a pod is the least that its largest share of a node costs."""
         left = Left.whole(self._problem)
         self._fill(left, self._plain_values())
-        self._right_size(left)
+        improve(self._problem, left, self._plain_values())
         return left
 
     def plan(self) -> Left:
@@ -97,7 +98,7 @@ class PartPlanner:
             numbers = single_variant(self._problem, left)
         if self._few or not left.nodes:
             self._fill(left, self._plain_values())
-        self._right_size(left)
+        improve(self._problem, left, self._plain_values())
         return left
 
     def _cost(self, left: Left) -> tuple[int, int, int]:
@@ -133,9 +134,12 @@ class PartPlanner:
                 break
             if not left.demand.any():
                 break
+            # The program shuts what no longer fits what is left.
+            cut = [left.cut(master.patterns[at]) for at in np.flatnonzero(found.numbers > 1e-6)]
+            master.add([each for each in cut if each.counts.any()])
             found = self._generated(master, left)
         self._fill(left, np.maximum(found.values, self._plain_values() * 1e-3))
-        self._right_size(left)
+        improve(self._problem, left, self._plain_values())
         return left
 
     def _round(self, left: Left, found: LinearPlan, patterns: list[Pattern], threshold: float) -> bool:
@@ -175,19 +179,3 @@ class PartPlanner:
                 if count:
                     left.take(problem, pattern, count)
             ratio = best
-
-    def _right_size(self, left: Left) -> None:
-        """Replaces the variant of every node by the cheapest that holds its pods."""
-        problem, nodes = self._problem, left.nodes
-        left.nodes = []
-        for pattern, count in nodes:
-            needed = pattern.counts @ problem.amounts
-            fits = (problem.empty >= needed).all(axis=1) & problem.takes[:, pattern.counts > 0].all(axis=1)
-            fits &= (left.room >= count) & (left.limits[:, None] >= count * problem.limits_taken).all(axis=0)
-            cheaper = np.flatnonzero(fits & (problem.prices < problem.prices[pattern.variant]))
-            variant = int(cheaper[problem.prices[cheaper].argmin()]) if len(cheaper) else pattern.variant
-            moved = problem.limits_taken[:, variant] - problem.limits_taken[:, pattern.variant]
-            left.room[pattern.variant] += count
-            left.room[variant] -= count
-            left.limits = left.limits - count * moved
-            left.nodes.append((Pattern(variant=variant, counts=pattern.counts), count))

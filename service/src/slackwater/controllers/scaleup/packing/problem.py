@@ -143,6 +143,14 @@ class Left:
         self.limits -= count * problem.limits_taken[:, pattern.variant]
         self.nodes.append((pattern, count))
 
+    def swap(self, problem: PackingProblem, old: int, new: int | None, count: int) -> None:
+        """So many nodes become another variant; None: they are given up. The caller keeps `nodes`."""
+        self.room[old] += count
+        self.limits = self.limits + count * problem.limits_taken[:, old]
+        if new is not None:
+            self.room[new] -= count
+            self.limits = self.limits - count * problem.limits_taken[:, new]
+
     def cut(self, pattern: Pattern) -> Pattern:
         """The pattern without the pods that are placed already."""
         return Pattern(variant=pattern.variant, counts=np.minimum(pattern.counts, self.demand))
