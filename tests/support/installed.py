@@ -14,16 +14,16 @@ from slackwater.app.policies import (
 from slackwater.app.settings import Settings
 from slackwater.controllers.slack.policy import SlackPolicy
 
-_SETTINGS: Final = Settings()
+SETTINGS: Final = Settings()
 
 
 def _slack() -> SlackPolicy:
-    found = slack_policy_of(_SETTINGS)
+    found = slack_policy_of(SETTINGS)
     assert found is not None
     return found
 
 
-POLICY: Final = policy_of(_SETTINGS)
+POLICY: Final = policy_of(SETTINGS)
 NODES: Final = POLICY.nodes
 SCORE: Final = POLICY.score
 VERTICAL: Final = POLICY.vertical
@@ -31,12 +31,12 @@ MIGRATION: Final = POLICY.migration
 PREEMPTION: Final = POLICY.preemption
 BLOCKED_BY: Final = POLICY.blocked_by
 DRAIN: Final = POLICY.drain
-SCALE_UP: Final = scale_up_policy_of(_SETTINGS)
+SCALE_UP: Final = scale_up_policy_of(SETTINGS)
 PENDING: Final = SCALE_UP.pending
-SCALE_DOWN: Final = scale_down_policy_of(_SETTINGS)
+SCALE_DOWN: Final = scale_down_policy_of(SETTINGS)
 MINIMUM: Final = SCALE_DOWN.minimum
 SLACK: Final = _slack()
 SLACK_RULE: Final = SLACK.rules[0]
 HEADROOM: Final = SLACK.headroom_limits
-DISPATCHER: Final = dispatcher_config_of(_SETTINGS)
-AUDIT: Final = audit_config_of(_SETTINGS)
+DISPATCHER: Final = dispatcher_config_of(SETTINGS)
+AUDIT: Final = audit_config_of(SETTINGS)

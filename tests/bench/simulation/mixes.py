@@ -41,7 +41,7 @@ _SIZES: Final = (2, 4, 8, 16, 32)
 #: vCPU, GiB, GPUs, micros an hour.
 _G4DN: Final = ((4, 16, 1, 526_000), (8, 32, 1, 752_000), (16, 64, 1, 1_204_000), (48, 192, 4, 3_912_000))
 #: Family of pods: milliCPU and MiB from which each workload draws.
-_WORKLOADS: Final = {
+WORKLOADS: Final = {
     "web": ((100, 200, 250, 500), (128, 256, 512)),
     "jvm": ((500, 1000, 2000), (2048, 3072, 4096, 6144, 8192)),
     "cache": ((250, 500, 1000), (4096, 8192, 13_312, 16_384, 26_624)),
@@ -164,10 +164,10 @@ def mix(seed: int) -> Mix:
     """The mix of a seed: 60 to 2,000 pods, 5 to 400 variants in 1 to 3 zones."""
     draw = random.Random(seed)
     trait = draw.choice(TRAITS)
-    family = draw.choice(tuple(_WORKLOADS))
+    family = draw.choice(tuple(WORKLOADS))
     zones = 3 if trait == "spread" else draw.randint(1, 3)
     count = draw.choice((5, 15, 30, 60, 120, 400))
-    variants = _variants(draw, zones, count, gpus=family == "gpu", spot=count > 60 or draw.random() < 0.5)
+    variants = variants_of(draw, zones, count, gpus=family == "gpu", spot=count > 60 or draw.random() < 0.5)
     workloads = tuple(_workloads(draw, family, trait, variants, draw.choice((60, 200, 500, 1000, 2000))))
     if trait == "limits":  # the cheapest for its CPU have few nodes
         cheapest = sorted(variants, key=lambda each: (each.price / each.allocatable[0], each.name))[: len(variants) // 3]
@@ -199,13 +199,13 @@ def burst() -> Mix:
 
 
 def _workloads(draw: random.Random, family: str, trait: Trait, variants: tuple[Variant, ...], pods: int) -> list[Workload]:
-    names = [name for name in _WORKLOADS if name != "gpu" or family == "gpu"]
+    names = [name for name in WORKLOADS if name != "gpu" or family == "gpu"]
     weights = [1.5 if name == family else 0.5 * draw.random() for name in names]
     zones = sorted({variant.zone for variant in variants})
     found: list[Workload] = []
     largest = min(pods // 4, 60)
     while pods:
-        cpus, memories = _WORKLOADS[(name := draw.choices(names, weights)[0])]
+        cpus, memories = WORKLOADS[(name := draw.choices(names, weights)[0])]
         amounts = (draw.choice(cpus), draw.choice(memories) * _MIB, 1, draw.choice((1, 1, 1, 2)) if name == "gpu" else 0)
         special = draw.random() < 0.3
         workload = Workload(
@@ -224,7 +224,7 @@ def _workloads(draw: random.Random, family: str, trait: Trait, variants: tuple[V
     return found
 
 
-def _variants(draw: random.Random, zones: int, count: int, *, gpus: bool, spot: bool) -> tuple[Variant, ...]:
+def variants_of(draw: random.Random, zones: int, count: int, *, gpus: bool, spot: bool) -> tuple[Variant, ...]:
     """So many of all, among them the largest m5 and, if asked, the smallest and the largest g4dn, on-demand in each zone."""
     all_of = [
         (f"{family}{generation}-{cpu}", cpu, cpu * gib, 0, cpu * micros * factor)

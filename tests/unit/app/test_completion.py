@@ -31,7 +31,7 @@ def needs(shell: str) -> pytest.MarkDecorator:
     ("line", "want"),
     [
         ("slackwater ex", {"explain"}),
-        ("slackwater simulate ", {"placement", "scale-up", "scale-down"}),
+        ("slackwater simulate ", {"placement", "scale-up", "scale-down", "consolidate"}),
         ("slackwater simulate scale-up --clu", {"--cluster"}),
         ("slackwater explain ", {"pod", "node", "group", "permit", "migration", "gate"}),
         ("slackwater dumpstate -o ", {"table", "json"}),

@@ -14,6 +14,8 @@ from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
 from slackwater.controllers.audit.loop import AuditConfig
+from slackwater.controllers.consolidation.plan import ConsolidationRules
+from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
@@ -252,6 +254,14 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
             for group in settings.autoscaler.node_groups
         },
     )
+
+
+def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> ConsolidationRules:
+    """The policies of consolidation. New nodes run beside those that they replace for as long as their creation may take."""
+    autoscaler = settings.autoscaler
+    overlap = seconds(autoscaler.creation.timeout)
+    policy = _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap)
+    return ConsolidationRules(policy=policy, scale_down=scale_down_policy_of(settings), scale_up=scale_up)
 
 
 def strict_for_of(settings: Settings) -> str | None:

@@ -26,8 +26,13 @@ def price_book_of(
 ) -> PriceBook | None:
     """The price book; None if no prices are configured. `table`: the rows of the table, if it was read before; else its file is
     read. Raises `SettingsError`."""
-    if not has_prices(settings):
-        return None
+    return every_price(settings, overlays=overlays, table=table) if has_prices(settings) else None
+
+
+def every_price(
+    settings: Settings, *, overlays: Iterable[PriceOverlay] = (), table: Mapping[RowKey, int] | None = None
+) -> PriceBook:
+    """The price book, for a plan that needs prices: that of the formula if none are configured. Raises `SettingsError`."""
     prices = settings.autoscaler.prices or Prices()
     if table is None:
         table = {} if prices.table is None else read_price_table(prices.table, prices.currency)

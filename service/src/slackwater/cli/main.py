@@ -39,6 +39,7 @@ _MEANT: Final = {
     "placement": "simulate placement",
     "scale-up": "simulate scale-up",
     "scale-down": "simulate scale-down",
+    "consolidate": "simulate consolidate",
     "why": "explain",
     "describe": "explain",
     "run": "serve",

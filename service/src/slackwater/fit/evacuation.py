@@ -98,19 +98,22 @@ class Evacuations:
     ) -> None:
         """Prepares the search. `running_pods` must have every pod of the snapshot.
 
-        `hints` are the nodes where pods went in an earlier plan. No pod goes to rows that are `leaving`.
+        `hints` are the nodes where pods went in an earlier plan; each evacuation reads them. No pod goes to rows that are
+        `leaving`.
         """
         #: The final row of each moved pod.
         self.destinations: dict[PodUid, Row] = {}
         self._snapshot = snapshot
         self._running_pods = running_pods
         self._facts = facts
-        self._hints = hints or {}
+        self._hints = {} if hints is None else hints
         self._evacuated: set[Row] = set()
         #: Marks rows that take no pods any more; rows added later are missing until `_open_rows` appends them.
         self._shut: Mask = np.zeros(snapshot.n_rows, np.bool_)
         self._shut[list(leaving)] = True
         self._rescheduled_pods: dict[Row, list[RunningPod]] = {}
+        #: The pods that an evacuated row had got before, for `undo`.
+        self._moved_before: dict[Row, list[RunningPod]] = {}
         self._last_of_kind: dict[KindId, int] = {}
 
     def evacuate(
@@ -137,7 +140,7 @@ class Evacuations:
         ]
         movers = self._in_order(row, [*map(self._renewed, own), *rescheduled_pods])
         with self._snapshot.fork() as trial:
-            self._clear(row, [*running_pods, *rescheduled_pods])
+            clear_row(self._snapshot, row, [*running_pods, *rescheduled_pods])
             placements = self._place(row, movers, rows, stop)
             if placements.cut:
                 return None
@@ -156,6 +159,23 @@ class Evacuations:
         )
         self._settle(row, pods, moved)
         return evacuated
+
+    def undo(self, found: Evacuated) -> None:
+        """Forgets the last evacuation, whose changes the caller has dropped from the snapshot; the ones before it can be
+        undone after it."""
+        self._evacuated.discard(found.row)
+        self._shut[found.row] = False
+        moved, before = found.moves, self._moved_before.pop(found.row)
+        for pod, to in reversed(moved):
+            self._rescheduled_pods[to].pop()
+            self.destinations.pop(pod.uid)
+        self.destinations.update((running_pod.pod.uid, found.row) for running_pod in before)
+        if before:
+            self._rescheduled_pods[found.row] = before
+        if self._facts.disruptions is not None:
+            back = {running_pod.pod.uid for running_pod in before}
+            own = (pod for pod, _ in moved if pod.uid not in back and not is_placeholder(pod))
+            self._facts.disruptions.give_back(own)
 
     def has_rescheduled_pods(self, row: Row) -> bool:
         """Whether pods of an evacuated row would move to this row."""
@@ -184,17 +204,6 @@ class Evacuations:
             running_pods, key=lambda running_pod: (-running_pod.pod.priority, rank[running_pod.kind], running_pod.pod.key)
         )
 
-    def _clear(self, row: Row, there: Sequence[RunningPod]) -> None:
-        """Taints the node and removes all its pods."""
-        snapshot = self._snapshot
-        node = snapshot.facts.nodes[row]
-        snapshot.put_node(row, structs.replace(node, taints=(*node.taints, _LEAVING)))
-        for kind, copies in Counter([running_pod.kind for running_pod in there]).items():
-            snapshot.remove(kind, row, copies)
-            if needs_devices(snapshot, snapshot.of(kind)):
-                leaving = [running_pod.pod.uid for running_pod in there if running_pod.kind == kind]
-                release_devices(snapshot, kind, row, leaving)
-
     def _place(self, row: Row, movers: Sequence[RunningPod], rows: Rows, stop: Callable[[], bool]) -> Placements:
         hinted = None
         if self._hints:
@@ -219,13 +228,24 @@ class Evacuations:
         """Notes what later evacuations need: the closed row, the used-up disruptions and the new rows of the pods."""
         self._evacuated.add(row)
         self._shut[row] = True
-        self._rescheduled_pods.pop(row, None)
+        self._moved_before[row] = self._rescheduled_pods.pop(row, [])
         if self._facts.disruptions is not None:
             self._facts.disruptions.spend(pods)
         for running_pod, to in moved:
             self._rescheduled_pods.setdefault(to, []).append(running_pod)
             self._last_of_kind[running_pod.kind] = to
             self.destinations[running_pod.pod.uid] = to
+
+
+def clear_row(snapshot: ClusterSnapshot, row: Row, there: Sequence[RunningPod]) -> None:
+    """Taints the row's node and removes all its pods."""
+    node = snapshot.facts.nodes[row]
+    snapshot.put_node(row, structs.replace(node, taints=(*node.taints, _LEAVING)))
+    for kind, copies in Counter([running_pod.kind for running_pod in there]).items():
+        snapshot.remove(kind, row, copies)
+        if needs_devices(snapshot, snapshot.of(kind)):
+            leaving = [running_pod.pod.uid for running_pod in there if running_pod.kind == kind]
+            release_devices(snapshot, kind, row, leaving)
 
 
 def _kept(row: Row, movers: Sequence[RunningPod], placements: Placements) -> NotEvacuated:

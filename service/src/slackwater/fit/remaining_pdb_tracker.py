@@ -76,11 +76,18 @@ class Disruptions:
 
     def spend(self, pods: Iterable[Pod]) -> None:
         """Subtracts the disruptions of pods that will move from what their budgets allow."""
+        self._change(pods, -1)
+
+    def give_back(self, pods: Iterable[Pod]) -> None:
+        """Undoes `spend`."""
+        self._change(pods, 1)
+
+    def _change(self, pods: Iterable[Pod], by: int) -> None:
         if not self._left:
             return
         for pod in pods:
             for budget in self.of(pod) if _costs(pod) else ():
-                self._left[budget] -= 1
+                self._left[budget] += by
 
     def of(self, pod: Pod) -> tuple[tuple[str, str], ...]:
         """The budgets that select the pod, as (namespace, name)."""

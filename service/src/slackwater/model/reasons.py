@@ -254,6 +254,11 @@ class UnremovableReason(_Worded):
     RECENTLY_UNREMOVABLE = "RecentlyUnremovable", "a short while ago the node could not be emptied"
     DESTINATION = "DestinationOfOtherPods", "pods of other candidates would move to the node"
     NOT_REACHED = "NotReachedInTime", "the time for planning was over before the node's turn"
+    # Consolidation alone.
+    NODE_BUSY = "NodeBusy", "a hold, a migration or a preemption is under way on the node"
+    NODE_TOO_YOUNG = "NodeTooYoung", "the node was added a short while ago"
+    POD_MOVED_RECENTLY = "PodMovedRecently", "the pod was moved a short while ago"
+    NOT_WORTH_MOVING = "NotWorthMoving", "moving the node's pods saves too little for what it disturbs"
     # No node is a candidate.
     LEAVING_PODS_HOMELESS = (
         "LeavingPodsNoLongerFit",

@@ -163,7 +163,7 @@ class NodeProvider(Protocol):
 
 
 #: The what-if questions, which can be asked about the present cluster or a supposed one.
-Question = Literal["placement", "scale-up", "scale-down"]
+Question = Literal["placement", "scale-up", "scale-down", "consolidate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,3 +165,34 @@ class ScaleDownAnswer(JsonAnswer, frozen=True, kw_only=True):
     remarks: Remarks = ()
     planning: Annotated[PlanningAnswer | None, Meta(description="Left out by older versions.")] = None
     seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]
+
+
+class NodeMoveAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """A move of a consolidation: nodes go, and perhaps others come before the first of them goes."""
+
+    leaving: Annotated[list[str], Meta(description="The nodes that go, in this order.")]
+    coming: Annotated[Mapping[GroupName, int], Meta(description="How many nodes come, by group or variant.")]
+    destinations: Annotated[
+        Mapping[str, str],
+        Meta(description="Where each of their pods would live, by ns/name; `new:group:number` is a new node."),
+    ]
+    after: Annotated[list[int], Meta(description="Positions of the moves, from 0, whose new nodes this one uses.")]
+    saved: Annotated[str, Meta(description="An hour: a decimal number in the currency of `cost`.")]
+    evictions: int
+    ratio: Annotated[float, Meta(description="Its share of all money, divided by its share of all disruption.")]
+    risky: Annotated[bool, Meta(description="A budget allows fewer disruptions now than it has pods on one of the nodes.")]
+
+
+class ConsolidationAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """What `slackwater simulate consolidate -o json` prints."""
+
+    moves: Annotated[list[NodeMoveAnswer], Meta(description="In order; a plan that stops after any of them is valid.")]
+    kept: list[Kept]
+    cost: Annotated[HourlyPrice | None, Meta(description="Of the nodes of all groups now; null if there are none.")]
+    cost_after: HourlyPrice | None
+    bound: Annotated[str | None, Meta(description="No new nodes of the groups hold the pods for less; null if not known.")]
+    evictions: int
+    skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where empty.")] = ()
+    remarks: Remarks = ()
+    planning: PlanningAnswer
+    seconds: Annotated[float, Meta(description="From the copy of the snapshot to the plan.")]

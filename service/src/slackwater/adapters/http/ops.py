@@ -29,7 +29,7 @@ from slackwater.model.history import PastOfObject
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
-from slackwater.ports.whatif_answers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
+from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.series import SeriesAnswer
@@ -87,6 +87,7 @@ _ANSWERS: Final = (
     Explanation,
     PastOfObject,
     PlacementLine,
+    ConsolidationAnswer,
     ScaleDownAnswer,
     ScaleUpAnswer,
 )

@@ -30,7 +30,7 @@ from slackwater.ports.protocols import (
     WhatIf,
     WhatIfRefused,
 )
-from slackwater.ports.whatif_answers import PlacementLine, ScaleDownAnswer, ScaleUpAnswer
+from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater_protocol.durations import parse_non_negative_duration, seconds
 
 _BAD: Final = 400
@@ -157,6 +157,7 @@ _SIMULATED: Final[tuple[tuple[Question, str, dict[str, Any]], ...]] = (
         "Where each pending pod could go, and why not elsewhere: one line of JSON for each",
         described(PlacementLine, "A line of JSON for each pod.", _LINES),
     ),
+    ("consolidate", "Which nodes would be replaced by cheaper ones, and why the others stay", described(ConsolidationAnswer)),
     ("scale-down", "Which nodes could go together now, and why the others stay", described(ScaleDownAnswer)),
     ("scale-up", "Which nodes would be added for the pending pods", described(ScaleUpAnswer)),
 )

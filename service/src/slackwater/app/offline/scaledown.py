@@ -68,8 +68,8 @@ def scale_down_answer(
     kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
     return ScaleDownAnswer(
         removable=[_removable(found) for found in plan.removable],
-        kept=[_kept(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
-        skipped=_skipped(snapshot, cluster, budgets),
+        kept=[kept_answer(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
+        skipped=notes_of(snapshot, cluster, budgets),
         remarks=(*cluster.remarks, *grown.unmet),
         planning=_planning(steps, grown.found.plan, cut=plan.cut),
         seconds=round(took, 6),
@@ -107,7 +107,8 @@ def _removable(found: Removable) -> RemovableNode:
     )
 
 
-def _kept(kept: KeptNode) -> Kept:
+def kept_answer(kept: KeptNode) -> Kept:
+    """The answer about a node that stays."""
     return Kept(
         node=kept.node,
         reason=str(kept.unremovable_reason),
@@ -116,7 +117,8 @@ def _kept(kept: KeptNode) -> Kept:
     )
 
 
-def _skipped(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> tuple[str, ...]:
+def notes_of(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> tuple[str, ...]:
+    """What could not be judged."""
     kinds = (snapshot.of(KindId(kind)) for kind in range(len(snapshot.kinds)))
     notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored)]
     notes += [

@@ -31,6 +31,7 @@ from slackwater.configuration.values import (
     Timeout,
     refused,
 )
+from slackwater.controllers.consolidation.settings import Consolidation
 from slackwater.controllers.scaledown.settings import GroupScaleDown, ScaleDown
 from slackwater.controllers.scaleup.settings import Prices, ScaleUp
 from slackwater.controllers.slack.settings import Slack
@@ -298,5 +299,7 @@ class Autoscaler(Section):
     slackwater-autoscaler-status by default: another name than Cluster Autoscaler's, so that both can run during a migration."""
     scale_down: ScaleDown = ScaleDown()
     """When and how nodes are removed."""
+    consolidation: Consolidation = Consolidation()
+    """When nodes are replaced by cheaper ones."""
     slack: Slack = Slack()
     """How much room is kept for future pods."""

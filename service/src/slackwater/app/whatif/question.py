@@ -12,6 +12,7 @@ import msgspec
 from msgspec import structs
 
 from slackwater.app.offline.cluster import READ, Cluster, with_profiles
+from slackwater.app.offline.consolidation import consolidation_answer
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import placement_lines
@@ -206,6 +207,8 @@ def answers(
             return [scale_up_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
         case "scale-down":
             return [scale_down_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
+        case "consolidate":
+            return [consolidation_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
 
 
 class WhatIfService:

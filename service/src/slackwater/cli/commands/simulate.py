@@ -80,6 +80,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add_options(scale_down, config=": groups, thresholds, rules")
     add_group_label(scale_down)
     scale_down.set_defaults(run=lambda args: report(args, "scale-down", lambda found: _scale_down_table(*found)))
+    consolidate = what.add_parser(
+        "consolidate",
+        help="which nodes would be replaced by cheaper ones, what that saves, and why the others stay",
+        description=_CONSOLIDATE,
+        epilog=_CONSOLIDATE_EXAMPLES,
+    )
+    add_options(consolidate, config=": groups, prices, rules")
+    add_group_label(consolidate)
+    consolidate.set_defaults(run=lambda args: report(args, "consolidate", lambda found: _consolidate_table(*found)))
 
 
 def _sequential_table(lines: Answers) -> Iterator[str]:
@@ -268,3 +277,52 @@ def _why(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
 def _detail(kept: Mapping[str, Any]) -> str:
     blocked_by = kept["blockedBy"]
     return kept["detail"] if blocked_by is None else f"{blocked_by}: {kept['detail']}"
+
+
+_CONSOLIDATE: Final = """\
+Finds sets of nodes that cheaper sets could replace now: pods go to room on
+nodes that stay and to new nodes, in small moves, each of which saves enough for
+the pods that it evicts (autoscaler.consolidation, which counts as enabled
+here). Groups come from the configuration or from labels, as in scale-up.
+Prices come from the configuration; without any, a formula of CPU, memory and
+GPUs counts. No pod counts as moved a short while ago. Exit code 0: planned; 2:
+the file or the configuration cannot be read.
+"""
+_CONSOLIDATE_EXAMPLES: Final = """\
+examples:
+  slackwater simulate consolidate          of the cluster that kubectl speaks to
+  kubectl get nodes,pods,namespaces,daemonsets,poddisruptionbudgets,pvc,pv,\\
+storageclasses,csinodes -A -o json > cluster.json
+  slackwater simulate consolidate --cluster cluster.json --config slackwater.yaml
+  ... -o json                              where would each pod go?
+"""
+#: How many moves the table has, the first ones.
+_MOST_MOVES: Final = 20
+
+
+def _consolidate_table(answer: Mapping[str, Any]) -> Iterator[str]:
+    moves = answer["moves"]
+    if moves:
+        heads = ("MOVE", "NODES GO", "NODES COME", "SAVED/HOUR", "EVICTIONS", "SAVING/DISRUPTION")
+        yield from columns(
+            [heads, *(_move(number, move) for number, move in enumerate(moves[:_MOST_MOVES], 1))], right=(0, 3, 4, 5)
+        )
+        if len(moves) > _MOST_MOVES:
+            yield f"and {len(moves) - _MOST_MOVES} more moves (-o json has all)"
+    gone, come = sum(len(move["leaving"]) for move in moves), sum(sum(move["coming"].values()) for move in moves)
+    yield f"{count_text(gone, 'node')} would go and {come} come, with {count_text(answer['evictions'], 'eviction')}"
+    if answer["cost"] is not None:
+        bound = "" if answer["bound"] is None else f"; new nodes for all pods cost at least {answer['bound']}"
+        basis = f" ({answer['cost']['basis']})"
+        yield f"cost of the nodes: {_amount(answer['cost'])} an hour{basis}, after it {_amount(answer['costAfter'])}{bound}"
+    if answer["kept"]:
+        yield ""
+        yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
+    yield from _planning(answer)
+    yield from notes([answer])
+
+
+def _move(number: int, move: Mapping[str, Any]) -> tuple[str, ...]:
+    leaving = [*move["leaving"][:_MOST_NODES], *(["..."] if len(move["leaving"]) > _MOST_NODES else [])]
+    coming = ", ".join(f"{count} {group}" for group, count in move["coming"].items()) or "-"
+    return str(number), ", ".join(leaving), coming, move["saved"], str(move["evictions"]), f"{move['ratio']:.2f}"

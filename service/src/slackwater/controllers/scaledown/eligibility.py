@@ -210,13 +210,20 @@ class RemainingMinima:
 
     def take(self, row: Row, group: GroupName) -> None:
         """Subtracts the row's node, which the plan has chosen."""
-        self._left[group] -= 1
-        self._healthy[group] -= self._facts.nodes[row].ready
-        self._take_amounts(row)
+        self._change(row, group, 1)
 
-    def _take_amounts(self, row: Row) -> None:
-        self._nodes -= 1
-        self._amounts = self._amounts - self._facts.allocatable[[CPU, MEMORY], row]
+    def give_back(self, row: Row, group: GroupName) -> None:
+        """Undoes `take`."""
+        self._change(row, group, -1)
+
+    def _change(self, row: Row, group: GroupName, by: int) -> None:
+        self._left[group] -= by
+        self._healthy[group] -= by * self._facts.nodes[row].ready
+        self._take_amounts(row, by)
+
+    def _take_amounts(self, row: Row, by: int = 1) -> None:
+        self._nodes -= by
+        self._amounts = self._amounts - by * self._facts.allocatable[[CPU, MEMORY], row]
 
 
 def _asked_to_leave(group: NodeGroup) -> frozenset[NodeName | str]:

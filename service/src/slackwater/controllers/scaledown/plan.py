@@ -280,11 +280,9 @@ class _ScaleDownPlanning:
         self.cut = self.cut or (self.stop() and self.evaluated >= self.policy.min_evaluated)
 
     def _is_kept_for_slack(self, candidate: _Eligible) -> bool:
-        group, planning_input = candidate.group, self.planning_input
-        if not candidate.ready or self.working[group] > planning_input.kept_for_slack.get(group, 0):
-            return False
         in_use = candidate.removal_score.pods > 0 or self.placeholder_pods.holds_slack(candidate.row)
-        return in_use or group in planning_input.kept_when_empty
+        ready, working = candidate.ready, self.working[candidate.group]
+        return self.planning_input.keeps_for_slack(candidate.group, ready=ready, working=working, in_use=in_use)
 
     def _removable(self, candidate: _Eligible, found: Evacuated) -> Removable:
         since = self.state.since(candidate.node)

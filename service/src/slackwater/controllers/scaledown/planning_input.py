@@ -47,6 +47,13 @@ class PlanningInput:
     #: Pods without a node; those that fit somewhere are in the snapshot already.
     pending: Sequence[Pod] = ()
 
+    def keeps_for_slack(self, group: GroupName, *, ready: bool, working: int, in_use: bool) -> bool:
+        """Does the group keep a node for slack? `working`: its ready nodes that are left, with this one. `in_use`: the node has
+        pods or placeholders."""
+        if not ready or working > self.kept_for_slack.get(group, 0):
+            return False
+        return in_use or group in self.kept_when_empty
+
 
 class PlaceholderPods:
     """The pods of each row, and the placeholders that `put` has placed there. Like pods, placeholders have to move.

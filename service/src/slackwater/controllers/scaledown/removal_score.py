@@ -9,6 +9,7 @@ virtual machine that migrates does not); up to 1 for its age (1 for a day or mor
 pod-deletion-cost. The scale of ten is a choice: a disruption cost of ten halves the score.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,6 +77,11 @@ class RemovalScorer:
                 return pod, verdict.unremovable_reason
             if verdict.outcome in _DISRUPTION_COST:
                 movers.append(pod)
+        return self.score_of(row, movers)
+
+    def score_of(self, row: Row, movers: Sequence[Pod]) -> RemovalScore:
+        """The score of a node of which these pods would move."""
+        facts = self._facts
         times = (pod.started_at or pod.created_at for pod in movers)
         ages = [max(facts.now - created_at_of(text), 0.0) if text else 0.0 for text in times]
         slacks: list[int] = []

@@ -1,0 +1,84 @@
+"""Answers `slackwater simulate consolidate`: which nodes would be replaced by cheaper ones now, and what that saves.
+
+In: a `Cluster` and settings. Out: the plan of `controllers.consolidation`, which counts as enabled here. The plan has no
+history, so no pod counts as moved a short while ago. Without prices in the configuration the formula's count.
+"""
+
+import time
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from slackwater.app.offline.cluster import Cluster
+from slackwater.app.offline.growth import planned_growth, removal_groups
+from slackwater.app.offline.scaledown import kept_answer, notes_of
+from slackwater.app.offline.scaleup import planning_answer
+from slackwater.app.policies import consolidation_rules_of, scale_up_policy_of
+from slackwater.app.prices import every_price
+from slackwater.app.settings import Settings
+from slackwater.controllers.consolidation.outcome import ConsolidationMove
+from slackwater.controllers.consolidation.plan import plan_consolidation
+from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.replica_plan import running_there, settled
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.fit.remaining_pdb_tracker import counted
+from slackwater.model.ids import UnixTime
+from slackwater.model.placeholders import is_placeholder
+from slackwater.model.prices import HourlyPrice, cost_of
+from slackwater.ports.whatif_answers import ConsolidationAnswer, NodeMoveAnswer, PlanningAnswer
+from slackwater_protocol.money import decimal_text
+
+
+def consolidation_answer(
+    cluster: Cluster, settings: Settings, *, accounting: bool = False, plan_steps: int = 0
+) -> ConsolidationAnswer:
+    """Plans a consolidation and returns the answer. `plan_steps`: the most steps of the plan (`fit.steps`); 0: no limit."""
+    now, began = UnixTime(datetime.now(UTC).timestamp()), time.perf_counter()
+    prices = every_price(settings, overlays=cluster.price_overlays, table=cluster.price_table)
+    grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
+    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
+    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
+    rules, snapshot = (
+        consolidation_rules_of(settings, scale_up_policy_of(settings, prices=prices, plan_steps=0)),
+        grown.snapshot,
+    )
+    with settled(snapshot, grown.found.plan) as arriving:
+        planning_input = PlanningInput(
+            snapshot=snapshot,
+            running_pods=grown.running_pods,
+            groups=groups,
+            group_of=members,
+            budgets=None if budgets is None else budgets.budgets,
+            arriving=arriving,
+            placeholders=running_there(snapshot, grown.found.slack),
+        )
+        plan = plan_consolidation(ScaleDownState(), planning_input, grown.groups, rules, prices, now=now, most_steps=plan_steps)
+    nodes = [node for node in cluster.nodes if node.name in members]
+    of = Counter(prices.of(members[node.name], node, provider=groups[members[node.name]].price_micros) for node in nodes)
+    cost = cost_of(of.items())
+    before = planning_answer(grown.found.plan)
+    return ConsolidationAnswer(
+        moves=[_move(move) for move in plan.moves],
+        kept=[kept_answer(each) for each in plan.kept],
+        cost=HourlyPrice.of(cost),
+        cost_after=None if cost is None else HourlyPrice.of(replace(cost, micros=plan.cost_after)),
+        bound=decimal_text(plan.bound) if plan.bound else None,
+        evictions=plan.evictions,
+        skipped=notes_of(snapshot, cluster, budgets),
+        remarks=(*cluster.remarks, *grown.unmet),
+        planning=PlanningAnswer(steps=before.steps + plan.steps, cut_by="steps" if plan.cut_by else before.cut_by),
+        seconds=round(time.perf_counter() - began, 6),
+    )
+
+
+def _move(move: ConsolidationMove) -> NodeMoveAnswer:
+    return NodeMoveAnswer(
+        leaving=[each.name for each in move.leaving],
+        coming=move.new_nodes,
+        destinations={str(each.pod.key): each.to for each in move.pods if not is_placeholder(each.pod)},
+        after=list(move.after),
+        saved=decimal_text(move.saved),
+        evictions=move.evictions,
+        ratio=round(move.ratio, 3),
+        risky=move.risky,
+    )

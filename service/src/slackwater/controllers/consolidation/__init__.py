@@ -1,0 +1,1 @@
+"""Consolidation: replaces sets of nodes by cheaper sets."""

@@ -1,0 +1,47 @@
+"""Chooses the set of nodes whose replacement is tried next.
+
+A node that goes saves its price. It costs disruption, which is worth `disruption_price` a unit: so much of the saving that a
+move is only just worth it. And it takes room of the nodes that stay, for its pods, and its own free room goes with it. That is
+a knapsack whose capacity is the free room: nodes go in the order of what they save for the room, until the room is used up.
+Beyond that, a node goes if it costs more than its pods are worth at today's prices.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.controllers.scaleup.packing.problem import Floats
+from slackwater.model.columns import Mask, Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """Of each candidate: its price, its disruption, and what its pods are worth at today's prices, in micros an hour, shape
+    (candidates,); what its pods take, and what is free on it, shape (candidates, lines). `room`: what is free on all nodes,
+    `weights`: micros an hour of one unit, shape (lines,). `disruption_price`: see the module."""
+
+    prices: Floats
+    disruptions: Floats
+    values: Floats
+    taken: Floats
+    free: Floats
+    room: Floats
+    weights: Floats
+    disruption_price: float
+
+    def chosen(self, usable: float) -> Rows:
+        """The positions of the candidates to replace, in the order of what they save. `usable`: which part of the free room
+        pods can use, because they cannot be divided; 0: all of them get new nodes."""
+        net = self.prices - self.disruption_price * self.disruptions
+        free = usable * self.free
+        key = net / np.maximum((self.taken + free) @ self.weights, 1e-9)
+        order = np.argsort(-key, kind="stable")
+        order = order[net[order] > 0]
+        used = np.cumsum(self.taken[order], axis=0)
+        has = usable * self.room - np.cumsum(free[order], axis=0)
+        fitting: Mask = np.minimum.accumulate((used <= has).all(axis=1)) if len(order) else np.zeros(0, np.bool_)
+        into_room = int(np.count_nonzero(fitting))
+        share = float((used[into_room - 1] / np.maximum(has[into_room - 1], 1e-9)).max()) if into_room else 0.0
+        rest = order[into_room:]
+        dear = rest[net[rest] > self.values[rest] + min(share, 1.0) * (free[rest] @ self.weights)]
+        return np.concatenate([order[:into_room], dear])

@@ -1,0 +1,116 @@
+"""Divides a set of nodes, and the places that were found for their pods, into small moves.
+
+Pods of one equivalence group can take one another's places. So a node that goes takes the places of its pods on new nodes that
+are there already first, then on present nodes, and only then a further new node comes. A move is complete as soon as it saves
+enough; what never does is left out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slackwater.controllers.consolidation.candidates import Candidate
+from slackwater.model.columns import Int64, Mask, Rows
+from slackwater.snapshot.equivalence_groups import KindId
+
+#: The most entries (nodes times equivalence groups) for which the best next node is searched.
+_MOST_ENTRIES = 400_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where a trial placed the pods of a set of nodes. `present`: rows for pods of each kind. `prices`: of each new node.
+    `new`: how many pods of each kind each new node takes, shape (new nodes, kinds). `counts`: how many pods of each kind each
+    node of the set has, shape (nodes, kinds)."""
+
+    kinds: Sequence[KindId]
+    present: Sequence[list[int]]
+    prices: Sequence[int]
+    new: Int64
+    counts: Int64
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A move: positions of nodes that go, and of new nodes that come. `places[i]`: for each kind the places of the pods of the
+    i-th node: the position of a new node, or ~row of a present one."""
+
+    leaving: list[int] = field(default_factory=list)
+    coming: list[int] = field(default_factory=list)
+    places: list[dict[int, list[int]]] = field(default_factory=list)
+
+
+#: Whether nodes that go, positions of new nodes that come for them, and the pods that move, are worth it.
+Worth = Callable[[Sequence[Candidate], Sequence[int], int], bool]
+
+
+def divided(candidates: Sequence[Candidate], places: Places, is_worth_it: Worth) -> list[Draft]:
+    """The moves, in order. `candidates`: the set, in the order in which its nodes should go."""
+    return list(_Division(candidates, places, is_worth_it).drafts())
+
+
+class _Division:
+    def __init__(self, candidates: Sequence[Candidate], places: Places, is_worth_it: Worth) -> None:
+        self._candidates, self._places, self._is_worth_it = candidates, places, is_worth_it
+        self._present = [list(reversed(rows)) for rows in places.present]
+        self._opened: list[list[int]] = [[] for _ in places.kinds]
+        #: How many places are left for each kind without a further new node.
+        self._left: Int64 = np.array([len(rows) for rows in places.present], np.int64)
+        self._unopened: Mask = np.ones(len(places.prices), np.bool_)
+        self._pods: Int64 = places.counts.sum(axis=1)
+
+    def drafts(self) -> list[Draft]:
+        found: list[Draft] = []
+        waiting: Rows = np.arange(len(self._candidates))
+        draft, pods = Draft(), 0
+        while len(waiting):
+            at = self._next(waiting)
+            node = int(waiting[at])
+            waiting = np.delete(waiting, at)
+            if not self._take(node, draft):
+                continue
+            pods += int(self._pods[node])
+            if self._is_worth_it([self._candidates[each] for each in draft.leaving], draft.coming, pods):
+                found.append(draft)
+                draft, pods = Draft(), 0
+        return found
+
+    def _next(self, waiting: Rows) -> int:
+        """The first node of which the largest part of the pods has a place without a further new node."""
+        if len(waiting) * len(self._left) > _MOST_ENTRIES:
+            return 0
+        placed = np.minimum(self._places.counts[waiting], self._left).sum(axis=1)
+        return int((placed / np.maximum(self._pods[waiting], 1)).argmax())
+
+    def _take(self, node: int, draft: Draft) -> bool:
+        """Adds the node to the move, with the new nodes that it needs beside those that are there. False if there are not
+        enough places."""
+        wanted: Int64 = self._places.counts[node]
+        coming: list[int] = []
+        lacking = np.maximum(wanted - self._left, 0)
+        while lacking.any():
+            helping = self._unopened * np.minimum(self._places.new, lacking).sum(axis=1)
+            best = int(helping.argmax()) if len(helping) else 0
+            if not helping.any():
+                for new in coming:
+                    self._unopened[new] = True
+                return False
+            coming.append(best)
+            self._unopened[best] = False
+            lacking = np.maximum(lacking - self._places.new[best], 0)
+        for new in coming:
+            self._left += self._places.new[new]
+            for kind in np.flatnonzero(self._places.new[new]).tolist():
+                self._opened[kind] += [new] * int(self._places.new[new, kind])
+        self._left -= wanted
+        taken: dict[int, list[int]] = {}
+        for kind in np.flatnonzero(wanted).tolist():
+            taken[kind] = [self._place(kind) for _ in range(int(wanted[kind]))]
+        draft.leaving.append(node)
+        draft.coming += coming
+        draft.places.append(taken)
+        return True
+
+    def _place(self, kind: int) -> int:
+        return self._opened[kind].pop() if self._opened[kind] else ~self._present[kind].pop()
