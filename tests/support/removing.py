@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
+from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
@@ -48,6 +49,22 @@ def a_group(
         target=len(list(nodes)) + missing,
         instances=(),
         options=options,
+    )
+
+
+def a_group_status(
+    group: NodeGroup, *, ready: Iterable[str] = (), unready: Iterable[str] = (), starting: Iterable[str] = ()
+) -> NodeGroupStatus:
+    return NodeGroupStatus(
+        group=group,
+        known=True,
+        ready=tuple(map(NodeName, ready)),
+        unready=tuple(map(NodeName, unready)),
+        starting=tuple(map(NodeName, starting)),
+        coming=0,
+        missing=0,
+        lost=(),
+        leaving=0,
     )
 
 

@@ -76,6 +76,7 @@ def switched_off(state_machine: StateMachine, group_registry: NodeGroupRegistry)
         submit=submit,
         clock=lambda: Instant(0.0),
         steady=lambda: UnixTime(0.0),
+        wall=lambda: UnixTime(0.0),
     )
 
 

@@ -100,6 +100,7 @@ class ShrinkScene(Scenario):
             submit=self.effects.extend,
             clock=self.time.clock,
             steady=self.time.wall,
+            wall=self.time.wall,
         )
         return self.scale_down
 

@@ -228,6 +228,7 @@ class AutoscalerService:
             submit=self._submit,
             clock=self._times.monotonic,
             steady=self._steady,
+            wall=self._wall,
         )
 
     def take(self, report: DrainReport) -> None:

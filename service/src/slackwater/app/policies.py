@@ -5,7 +5,7 @@ A policy's field has the name of its key in the file, in snake_case, and `_built
 milliCPU, bytes). Only what is computed of several keys is written here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypeVar, get_args, get_type_hints
 from zoneinfo import ZoneInfo
@@ -17,6 +17,7 @@ from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.consolidation.plan import ConsolidationRules
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.policy import Policy, PreemptionPolicy
+from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
@@ -249,8 +250,14 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
         gates,
         max_drain_parallelism=scale_down.max_drain_parallelism if gates.parallel_drain else 1,
         blocked_by=drain_policy_of(settings),
+        disruption_budgets=_budgets_of(scale_down.disruption_budgets) or (),
         groups={
-            GroupName(group.name): _built(GroupPolicy, group.scale_down, enabled=group.enabled and group.scale_down.enabled)
+            GroupName(group.name): _built(
+                GroupPolicy,
+                group.scale_down,
+                enabled=group.enabled and group.scale_down.enabled,
+                disruption_budgets=_budgets_of(group.scale_down.disruption_budgets),
+            )
             for group in settings.autoscaler.node_groups
         },
     )
@@ -262,6 +269,10 @@ def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> Conso
     overlap = seconds(autoscaler.creation.timeout)
     policy = _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap)
     return ConsolidationRules(policy=policy, scale_down=scale_down_policy_of(settings), scale_up=scale_up)
+
+
+def _budgets_of(budgets: Iterable[Section] | None) -> tuple[NodeDisruptionBudget, ...] | None:
+    return None if budgets is None else tuple(_built(NodeDisruptionBudget, budget) for budget in budgets)
 
 
 def strict_for_of(settings: Settings) -> str | None:

@@ -22,7 +22,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, core_schema
 
 from slackwater.configuration.text_tree import Ambiguous
-from slackwater_protocol.durations import SECOND, Duration, DurationError, format_duration, parse_duration
+from slackwater_protocol.durations import HOUR, SECOND, Duration, DurationError, format_duration, parse_duration
 from slackwater_protocol.money import WANTED_PRICE, decimal_text, micros_of
 from slackwater_protocol.units import (
     LARGEST,
@@ -155,6 +155,28 @@ class Whole(Kind):
 
     def schema(self) -> JsonSchemaValue:
         return {"type": "integer", **self.limits.schema()}
+
+
+@dataclass(frozen=True, slots=True)
+class CountOrPercent(Kind):
+    """A number of things as an integer, or a percentage of them as text such as "10%". A number may be in quotes."""
+
+    @property
+    def wanted(self) -> str:
+        return 'a whole number >= 0 or a percentage such as "10%", at most 100%'
+
+    def read(self, value: object) -> int | str:
+        if isinstance(value, str) and re.fullmatch(r"(100|[0-9]{1,2})%", value):
+            return value
+        if isinstance(value, str) and re.fullmatch(r"[0-9]{1,7}", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 1_000_000:
+            raise refused(self.wanted)
+        return value
+
+    def schema(self) -> JsonSchemaValue:
+        text = {"type": "string", "pattern": "^((100|[0-9]{1,2})%|[0-9]{1,7})$"}
+        return {"anyOf": [text, {"type": "integer", "minimum": 0, "maximum": 1_000_000}]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,6 +405,13 @@ ObjectName = Annotated[
     str,
     Name(pattern=rf"{_DNS_LABEL}(\.{_DNS_LABEL})*", longest=253, words="a name of lower-case letters, digits, '-' and '.'"),
 ]
+ZoneName = Annotated[str, Name(pattern=r"[A-Za-z0-9_+/-]+", longest=64, words="a time zone such as Europe/Berlin")]
+CronSchedule = Annotated[
+    str, Name(pattern=r"[@-Za-z0-9*/,# -]+", longest=256, words='a schedule of cron such as "0 9 * * mon-fri"')
+]
+#: cron counts in minutes.
+WindowTime = Annotated[Duration, TimeSpan(limits=Limits(at_least=60 * SECOND, at_most=8784 * HOUR), example="8h")]
+NodeShare = Annotated[int | str, CountOrPercent()]
 Currency = Annotated[str, Name(pattern=r"[A-Z]{3}", longest=3, words="a currency's code of three capital letters such as USD")]
 Namespace = Annotated[str, Name(pattern=_DNS_LABEL, longest=63, words="a namespace: lower-case letters, digits and '-'")]
 ProviderGroup = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=512, words="a provider's name of a group")]

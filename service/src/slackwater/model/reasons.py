@@ -275,6 +275,10 @@ class UnremovableReason(_Worded):
     AWAITS_COMPLETION = "BlockedByOnCompletionPod", "a pod of the node has to complete first"
     THROTTLED = "ScaleDownThrottled", "as many nodes are being removed as may be"
     DRAINS_DO_NOT_OVERLAP = "DrainInProgress", "nodes are being removed, and drains may not overlap"
+    DISRUPTION_BUDGET_REACHED = (
+        "DisruptionBudgetReached",
+        "a disruption budget of the group allows no more nodes to be disrupted now",
+    )
     ALL_OR_NOTHING = "AtomicScaleDownFailed", "the node's group goes as a whole, and some of its nodes have to stay"
     # A removal under way was given up and rolled back.
     TAINT_FAILED = "TaintFailed", "the node, or another of its batch, could not be tainted"

@@ -8,6 +8,7 @@ import yaml
 
 from slackwater.app.policies import policy_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
+from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.controllers.scaledown.drains.pod_evictions import PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy
 from slackwater.model.nodegroups import GroupName
@@ -73,3 +74,47 @@ def test_minima_and_blocking_rules_are_read() -> None:
 def test_a_wrong_value_is_named(file: dict[str, Any], want: str) -> None:
     with pytest.raises(SettingsError, match=want.replace("[", r"\[")):
         settings(file)
+
+
+def test_disruption_budgets_are_read_and_a_group_may_have_its_own() -> None:
+    window = {"nodes": 0, "schedule": "0 9 * * mon-fri", "duration": "8h", "timeZone": "Europe/Berlin", "reasons": ["Empty"]}
+    groups = [{"name": "a", "scaleDown": {"disruptionBudgets": [{"nodes": "5"}]}}, {"name": "b"}]
+    policy = scale_down_policy_of(
+        settings({"disruptionBudgets": [window, {"nodes": "25%"}, {}]}, autoscaler={"nodeGroups": groups})
+    )
+    want = NodeDisruptionBudget(
+        nodes=0, reasons=("Empty",), schedule="0 9 * * mon-fri", duration=28_800.0, time_zone="Europe/Berlin"
+    )
+    assert policy.disruption_budgets == (want, NodeDisruptionBudget(nodes="25%"), NodeDisruptionBudget(nodes="10%"))
+    a, b = GroupName("a"), GroupName("b")
+    assert policy.budgets_of([a, b]) == {a: (NodeDisruptionBudget(nodes=5),), b: policy.disruption_budgets}
+
+
+NINE, EIGHT_HOURS = {"schedule": "0 9 * * *"}, {"duration": "8h"}
+
+
+@pytest.mark.parametrize(
+    ("budget", "key", "want"),
+    [
+        (NINE, "duration", "a duration such as .8h"),
+        (EIGHT_HOURS, "schedule", "a schedule of cron such as .0 9"),
+        ({**EIGHT_HOURS, "schedule": "0 25 * * *"}, "schedule", r"\(bad hour\)"),
+        ({**EIGHT_HOURS, "schedule": "0 9 * *"}, "schedule", r"\(4 fields\)"),
+        ({**EIGHT_HOURS, "schedule": "TZ=UTC 0 9 * *"}, "schedule", "a schedule of cron such as"),
+        ({**EIGHT_HOURS, "schedule": "9" * 300}, "schedule", "at most 256 characters"),
+        ({**NINE, "duration": "30s"}, "duration", ">= 1m"),
+        ({**NINE, **EIGHT_HOURS, "timeZone": "Mars/Olympus"}, "timeZone", "such as Europe/Berlin"),
+        ({"nodes": "101%"}, "nodes", "a percentage such as .10%"),
+        ({"nodes": -1}, "nodes", "a whole number >= 0"),
+        ({"nodes": "ten"}, "nodes", "a whole number >= 0"),
+        ({"nodes": 0.5}, "nodes", "a whole number >= 0"),
+        ({"nodes": True}, "nodes", "a whole number >= 0"),
+        ({"reasons": ["Consolidated"]}, r"reasons\[0\]", "Underutilized"),
+    ],
+)
+def test_a_disruption_budget_that_means_nothing_is_refused(budget: dict[str, Any], key: str, want: str) -> None:
+    with pytest.raises(SettingsError, match=rf"autoscaler\.scaleDown\.disruptionBudgets\[1\]\.{key}.*{want}"):
+        settings({"disruptionBudgets": [{}, budget]})
+    groups = [{"name": "a", "scaleDown": {"disruptionBudgets": [budget]}}]
+    with pytest.raises(SettingsError, match=rf"nodeGroups\[0\]\.scaleDown\.disruptionBudgets\[0\]\.{key}.*{want}"):
+        settings(autoscaler={"nodeGroups": groups})

@@ -5,7 +5,7 @@
 - `notes` yields notes of `config check` on keys that have no effect because of another key. They refuse nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,6 +16,8 @@ from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.configuration.values import quantity_text
 from slackwater.controllers.preemption.settings import Preemption
+from slackwater.controllers.scaledown.disruption_budgets import schedule_problem
+from slackwater.controllers.scaledown.settings import NodeDisruptionBudget
 from slackwater.controllers.scaleup.settings import FormulaPrices
 from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
 from slackwater.model.prices import FORMULA_CURRENCY
@@ -45,8 +47,10 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _extender_conflicts(settings)
     yield from _autoscaler_conflicts(settings)
     yield from _slack_conflicts(settings)
+    yield from _budget_conflicts(settings.autoscaler.scale_down.disruption_budgets, ("autoscaler", "scaleDown"))
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _group_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
+        yield from _budget_conflicts(group.scale_down.disruption_budgets or (), (*_GROUPS, index, "scaleDown"))
         yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
 
 
@@ -172,11 +176,31 @@ def _slack_conflicts(settings: Settings) -> Iterator[Conflict]:
             reads: tuple[Steps, ...] = ((*pods, "minPriority"), (*pods, "maxPriority"))
             yield Conflict(reads=reads, seen=str(least), wanted=f"<= {json_path(reads[1])} ({most})")
     for index, schedule in enumerate(slack.schedules):
-        try:
-            ZoneInfo(schedule.time_zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            zone: Steps = (*at, "schedules", index, "timeZone")
-            yield Conflict(reads=(zone,), seen=show(schedule.time_zone), wanted="a time zone that this machine knows")
+        yield from _zone_conflicts(schedule.time_zone, (*at, "schedules", index))
+
+
+def _zone_conflicts(name: str, at: Steps) -> Iterator[Conflict]:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        wanted = "a time zone that this machine knows, such as Europe/Berlin"
+        yield Conflict(reads=((*at, "timeZone"),), seen=show(name), wanted=wanted)
+
+
+def _budget_conflicts(budgets: Iterable[NodeDisruptionBudget], at: Steps) -> Iterator[Conflict]:
+    for index, budget in enumerate(budgets):
+        place: Steps = (*at, "disruptionBudgets", index)
+        schedule, duration = (*place, "schedule"), (*place, "duration")
+        if budget.schedule is None and budget.duration is not None:
+            wanted = 'a schedule of cron such as "0 9 * * mon-fri", from whose times the duration counts'
+            yield Conflict(reads=(schedule, duration), seen="nothing", wanted=wanted)
+        if budget.schedule is not None and budget.duration is None:
+            wanted = 'a duration such as "8h", which counts from each time of the schedule'
+            yield Conflict(reads=(duration, schedule), seen="nothing", wanted=wanted)
+        if budget.schedule is not None and (problem := schedule_problem(budget.schedule)) is not None:
+            wanted = f'minute, hour, day, month and weekday such as "0 9 * * mon-fri" ({problem})'
+            yield Conflict(reads=(schedule,), seen=show(budget.schedule), wanted=wanted)
+        yield from _zone_conflicts(budget.time_zone, place)
 
 
 def _group_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Iterator[Conflict]:

@@ -3,14 +3,16 @@ are within the limits on concurrent removals.
 
 Empty nodes come first, up to `max_scale_down_parallelism` less the removals under way. Then come drains, up to what is left of
 that and of `max_drain_parallelism`. An all-or-nothing group is removed as a whole: it waits until all its nodes can go, and
-then counts like one node for the limits, however large it is. Every other removable node is held back, with the reason.
+then counts like one node for the limits, however large it is; disruption budgets count all its nodes. Every other removable
+node is held back, with the reason.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
+from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, GroupDisruptions
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan
 from slackwater.model.ids import NodeName, UnixTime
@@ -20,6 +22,8 @@ from slackwater.model.reasons import UnremovableReason
 #: started: a removal begins. throttled: none begins, because of the limits. cooldown: all groups cool down. waiting: the nodes
 #: wait for something else. no-candidates: the plan has no removable node. homeless: a pod that leaves its node fits nowhere.
 Status = Literal["started", "throttled", "cooldown", "waiting", "no-candidates", "homeless", "disabled"]
+
+_OVER_BUDGET: Final = UnremovableReason.DISRUPTION_BUDGET_REACHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +37,12 @@ class RunningRemovals:
 @dataclass(slots=True)
 class RemovalBatch:
     """The nodes whose removal begins, in order. `empty`: those without pods. `drains`: those with pods. `held`: the other
-    removable nodes, with the reason why their removal does not begin. `policy` and `under_way` limit what it takes."""
+    removable nodes, with the reason why their removal does not begin. `policy`, `under_way` and the `disruptions` of groups
+    with budgets limit what it takes."""
 
     policy: ScaleDownPolicy
     under_way: RunningRemovals
+    disruptions: Mapping[GroupName, GroupDisruptions] = field(default_factory=dict)
     status: Status = "disabled"
     empty: list[Removable] = field(default_factory=list)
     drains: list[Removable] = field(default_factory=list)
@@ -57,6 +63,12 @@ class RemovalBatch:
     def offer(self, nodes: Sequence[Removable]) -> None:
         """Adds a node, or all nodes of a group, to the batch if the limits allow one of them; the nodes of a group may then
         exceed the limits together."""
+        disruptions = self.disruptions.get(nodes[0].group)
+        over_budget = None if disruptions is None else disruptions.refusal({found.node: _reason(found) for found in nodes})
+        if over_budget is not None:
+            for found in nodes:
+                self.hold(found, _OVER_BUDGET, over_budget)
+            return
         policy, drained = self.policy, any(not found.empty for found in nodes)
         removals = self.under_way.removals + len(self.empty) + len(self.drains)
         drains = self.under_way.drains + len(self.drains)
@@ -64,6 +76,8 @@ class RemovalBatch:
         for found in nodes:
             if removals < policy.max_scale_down_parallelism and may_drain:
                 (self.empty if found.empty else self.drains).append(found)
+                if disruptions is not None:
+                    disruptions.begin(found.node)
             else:
                 detail = f"{removals} of {policy.max_scale_down_parallelism} are being removed"
                 if not found.empty:
@@ -80,14 +94,15 @@ def choose_batch(
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
     refused: Collection[GroupName] = (),
+    disruptions: Mapping[GroupName, GroupDisruptions] | None = None,
 ) -> RemovalBatch:
     """Chooses which of the plan's removable nodes to remove next, within the policy's limits and given the removals under way.
 
     `cooling`: the groups that may not shrink yet, with the reason. `refused`: the groups whose last deletion the provider
-    refused: their empty nodes go, or else one node with pods, to find out whether it still does. `now` decides which nodes have
-    been unneeded for long enough.
+    refused: their empty nodes go, or else one node with pods, to find out whether it still does. `disruptions` of groups with
+    budgets count the removals that begin. `now` decides which nodes have been unneeded for long enough.
     """
-    batch = RemovalBatch(policy, under_way)
+    batch = RemovalBatch(policy, under_way, disruptions or {})
     if not policy.enabled:
         return batch
     if plan.homeless is not None:
@@ -108,6 +123,24 @@ def choose_batch(
             batch.offer([found])
     batch.status = _status(batch, plan)
     return batch
+
+
+def _reason(found: Removable) -> DisruptionReason:
+    return "Empty" if found.empty else "Underutilized"
+
+
+def over_budget(
+    plan: ScaleDownPlan, batch: RemovalBatch, disruptions: Mapping[GroupName, GroupDisruptions]
+) -> dict[NodeName, str]:
+    """The removable nodes that a disruption budget does not let go after this batch, however long they have been unneeded, each
+    with the text."""
+    held = {kept.node: kept.detail for kept in batch.held if kept.unremovable_reason is _OVER_BUDGET}
+    known = {*batch.nodes, *held}
+    for found in plan.removable if disruptions else ():
+        group = disruptions.get(found.group)
+        if group is not None and found.node not in known and (text := group.refusal({found.node: _reason(found)})):
+            held[found.node] = text
+    return held
 
 
 def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) -> tuple[UnremovableReason, str] | None:
@@ -172,6 +205,6 @@ def _status(batch: RemovalBatch, plan: ScaleDownPlan) -> Status:
         return "started"
     if not plan.removable:
         return "no-candidates"
-    if reasons & {UnremovableReason.THROTTLED, UnremovableReason.DRAINS_DO_NOT_OVERLAP}:
+    if reasons & {UnremovableReason.THROTTLED, UnremovableReason.DRAINS_DO_NOT_OVERLAP, _OVER_BUDGET}:
         return "throttled"
     return "cooldown" if reasons == {UnremovableReason.IN_COOLDOWN} else "waiting"

@@ -15,7 +15,8 @@ from typing import Final, Literal
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch, not_ripe
+from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch, not_ripe, over_budget
+from slackwater.controllers.scaledown.disruption_budgets import disruptions_of
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
@@ -62,6 +63,8 @@ class ScaleDownRecord:
     removals: tuple[tuple[NodeName, Phase], ...] = ()
     #: Groups that may not shrink yet, and why.
     cooling: Mapping[GroupName, str] = field(default_factory=dict)
+    #: Groups of which a disruption budget holds nodes back, and which one.
+    over_budget: Mapping[GroupName, str] = field(default_factory=dict)
     homeless: str = ""
     evaluated: int = 0
     cut: bool = False
@@ -80,6 +83,7 @@ class ScaleDownLoop:
         submit: Callable[[Iterable[Effect]], None],
         clock: Callable[[], Instant],
         steady: Callable[[], UnixTime],
+        wall: Callable[[], UnixTime],
     ) -> None:
         self._state_machine = state_machine
         self._drains = state_machine.drains
@@ -88,6 +92,7 @@ class ScaleDownLoop:
         self._submit = submit
         self._clock = clock
         self._steady = steady
+        self._wall = wall
         #: What drains have reported since the last loop.
         self._evicted_pods: list[Pod] = []
         self._ended_drains: list[DrainEnd] = []
@@ -95,6 +100,8 @@ class ScaleDownLoop:
         self.state: ScaleDownState | None = None
         #: The nodes that the last plan kept for placeholders, each with a text.
         self._kept_for_slack: Mapping[NodeName, str] = {}
+        #: The removable nodes of the last plan that a disruption budget held, each with a text.
+        self._over_budget: Mapping[NodeName, str] = {}
 
     def take(self, report: DrainReport) -> None:
         """Keeps a report of a drain for the next loop. Others handle the orders to delete machines and to find destinations."""
@@ -212,6 +219,8 @@ class ScaleDownLoop:
             found.append((UnremovableReason.IN_COOLDOWN, f"{group.name}: {cooling}"))
         unripe = not_ripe(waited, rules.unneeded_time if ready else rules.unready_time, ready=ready)
         found += [] if unripe is None else [unripe]
+        if (text := self._over_budget.get(node)) is not None:
+            found.append((UnremovableReason.DISRUPTION_BUDGET_REACHED, text))
         removals, _ = self._drains.under_way()
         if removals >= policy.max_scale_down_parallelism:
             text = f"{removals} nodes are being removed, at most {policy.max_scale_down_parallelism}"
@@ -240,6 +249,7 @@ class ScaleDownLoop:
         kept = (*plan.kept, *(failed.kept for failed in plan.state.non_candidate_set.values()))
         slack = UnremovableReason.SLACK_NEEDED
         self._kept_for_slack = {each.node: each.detail for each in kept if each.unremovable_reason is slack}
+        self._over_budget = {}
         given_up = (*given_up, *self.give_up(found.given_up))
         batch = self._begin(found, group_status) if healthy and not given_up else None
         self._mark()
@@ -252,6 +262,7 @@ class ScaleDownLoop:
             ended=self._ended,
             under_way=self._drains.under_way(),
             cooling=self._cooling(group_status, now),
+            over_budget={each.group: text for each in plan.removable if (text := self._over_budget.get(each.node)) is not None},
             removals=tuple((drain.order.node, drain.phase) for drain in self._drains.active),
             homeless="" if plan.homeless is None else f"{plan.homeless.unremovable_reason}: {plan.homeless.detail}",
             evaluated=plan.evaluated,
@@ -272,15 +283,21 @@ class ScaleDownLoop:
         for drain in self._drains.active:
             if drain.order.group in refused:
                 cooling.setdefault(drain.order.group, f"{drain.order.node} goes first, since a deletion was refused")
+        policy = self._policy()
+        nodes = (node for _, node in self._state_machine.state.nodes)
+        budgets = policy.budgets_of(group_status)
+        disruptions = disruptions_of(budgets, group_status, nodes, self._drains.nodes, now=self._wall())
         batch = choose_batch(
             found.plan,
             {name: each.group for name, each in group_status.items()},
-            self._policy(),
+            policy,
             RunningRemovals(removals=removals, drains=drains),
             now=unix_now,
             cooling=cooling,
             refused=refused,
+            disruptions=disruptions,
         )
+        self._over_budget = over_budget(found.plan, batch, disruptions)
         # Two batches, because empty nodes need not wait until all others are tainted.
         for some in (batch.empty, batch.drains):
             orders = [order for one in some if (order := self._order(one, unix_now)) is not None]

@@ -1,9 +1,10 @@
 """The policy of scale-down: its settings as values, for all nodes and for single groups."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
+from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Seconds
@@ -31,6 +32,7 @@ class GroupPolicy:
     utilization_threshold: float | None = None
     unneeded_time: Seconds | None = None
     unready_time: Seconds | None = None
+    disruption_budgets: tuple[NodeDisruptionBudget, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +68,21 @@ class ScaleDownPolicy:
     delay_after_add: Seconds
     delay_after_delete: Seconds
     delay_after_failure: Seconds
+    disruption_budgets: tuple[NodeDisruptionBudget, ...]
     groups: Mapping[GroupName, GroupPolicy]
 
     def backoff_seconds(self, failures: int) -> float:
         """How long a node is not tried again after so many of its drains have failed in a row."""
         backoff = ExponentialBackoff(first_seconds=self.unremovable_recheck_time, longest_seconds=self.max_drain_backoff)
         return backoff.seconds(failures)
+
+    def budgets_of(self, groups: Iterable[GroupName]) -> dict[GroupName, tuple[NodeDisruptionBudget, ...]]:
+        """The disruption budgets of each of these groups that has any. A group's own list replaces that for all groups."""
+        found = {}
+        for name in groups:
+            own = self.groups.get(name, _UNSAID).disruption_budgets
+            found[name] = self.disruption_budgets if own is None else own
+        return {name: budgets for name, budgets in found.items() if budgets}
 
 
 _UNSAID: Final = GroupPolicy()

@@ -8,9 +8,44 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.configuration.values import Count, Cpu, Delay, Fraction, Memory, Priority, Section, Switch, Timeout, Width
+from slackwater.configuration.values import (
+    Count,
+    Cpu,
+    CronSchedule,
+    Delay,
+    Fraction,
+    Memory,
+    NodeShare,
+    Priority,
+    Section,
+    Switch,
+    Timeout,
+    Width,
+    WindowTime,
+    ZoneName,
+)
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
+
+
+class NodeDisruptionBudget(Section):
+    """How many nodes of a group may be disrupted at the same time, and when that holds: a `budget` of Karpenter's NodePools.
+    Several budgets hold together; the least that is active counts."""
+
+    nodes: NodeShare = Field(default="10%", examples=["10%", 5, 0])
+    """Nodes of the group that may be in removal or not ready at the same time, a number or a percentage of the group's nodes,
+    rounded up. 0: no removal begins. 10% by default, as in Karpenter."""
+    reasons: tuple[Literal["Empty", "Underutilized", "Drifted"], ...] = Field(default=(), examples=[["Underutilized"]])
+    """Removals that the budget limits. `Empty`: of nodes that no pod has to leave. `Underutilized`: of all others. `Drifted`:
+    none at present, accepted so that budgets of a NodePool can be copied. Empty by default: all."""
+    schedule: CronSchedule | None = Field(default=None, examples=["0 9 * * mon-fri", "@daily"])
+    """Times at which the budget becomes active, five fields of cron or one of `@hourly`, `@daily`, `@midnight`, `@weekly`,
+    `@monthly`, `@yearly`, `@annually`. Unset by default: the budget is always active."""
+    duration: WindowTime | None = Field(default=None, examples=["8h"])
+    """Duration for which the budget is active from each of these times, 1m to 8784h. Unset by default; needed with
+    `schedule`."""
+    time_zone: ZoneName = Field(default="UTC", examples=["Europe/Berlin"])
+    """Time zone of `schedule`, a name of the tz database. UTC by default, the only one in Karpenter."""
 
 
 class GroupScaleDown(Section):
@@ -27,6 +62,9 @@ class GroupScaleDown(Section):
     unready_time: Delay | None = Field(default=None, examples=["30m"])
     """Like `autoscaler.scaleDown.unreadyTime`, for this group. Unset by default: the provider's value, if it has one, else that
     for all groups."""
+    disruption_budgets: tuple[NodeDisruptionBudget, ...] | None = Field(default=None, examples=[[{"nodes": "20%"}]])
+    """Like `autoscaler.scaleDown.disruptionBudgets`, for this group, in place of those for all groups. Unset by default: those
+    for all groups. []: none."""
 
 
 class ClusterMinimum(Section):
@@ -147,6 +185,11 @@ class ScaleDown(Section):
     delay_after_failure: Delay = Field(default=Duration(3 * MINUTE), examples=["3m"])
     """Duration after a failed removal in which the group is not scaled down. 3m by default: time for the provider to
     recover."""
+    disruption_budgets: tuple[NodeDisruptionBudget, ...] = Field(
+        default=(), examples=[[{"nodes": 0, "schedule": "0 9 * * mon-fri", "duration": "8h", "timeZone": "Europe/Berlin"}]]
+    )
+    """How many nodes of each group may be disrupted at the same time, and when. They hold for each group by itself, unless it
+    has its own. Empty by default: no limit beside the parallelism."""
     blocked_by: BlockedBy = BlockedBy()
     """Which pods keep their node from being removed."""
     drain: Drain = Drain()

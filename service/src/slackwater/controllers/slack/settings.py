@@ -26,6 +26,7 @@ from slackwater.configuration.values import (
     Timeout,
     Weight,
     Width,
+    ZoneName,
 )
 from slackwater_protocol.durations import SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -39,7 +40,6 @@ DAYS: Final[tuple[Day, ...]] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 TimeOfDay = Annotated[
     str, Name(pattern=r"([01][0-9]|2[0-3]):[0-5][0-9]", longest=5, words="a time of the day such as 07:30 (text: quote it)")
 ]
-ZoneName = Annotated[str, Name(pattern=r"[A-Za-z0-9_+/-]+", longest=64, words="a time zone such as Europe/Berlin")]
 
 
 class ExtraAmounts(Section):

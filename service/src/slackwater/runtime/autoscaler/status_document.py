@@ -85,6 +85,7 @@ def _scale_down_document(scale_down: ScaleDownRecord) -> dict[str, Any]:
         "underWay": scale_down.under_way[0],
         "draining": scale_down.under_way[1],
         "cooling": dict(scale_down.cooling),
+        "overBudget": dict(scale_down.over_budget),
         "homeless": scale_down.homeless,
         "evaluated": scale_down.evaluated,
         "cut": scale_down.cut,
