@@ -143,6 +143,16 @@ def test_help_does_not_wait_for_what_commands_need() -> None:
     assert done.stderr.strip() == "set()"
 
 
+def test_a_simulation_does_not_wait_for_what_only_the_service_needs() -> None:
+    heavy = "{'structlog', 'cryptography', 'httpx', 'slackwater.runtime.state_machine', 'slackwater.runtime.dispatcher'}"
+    imports = "import slackwater.app.offline.files, slackwater.app.whatif.question, sys"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{imports}; sys.exit(repr({heavy} & set(sys.modules)))"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stderr.strip() == "set()"
+
+
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     """As in `slackwater config schema | head -1`."""
     read, write = os.pipe()

@@ -22,6 +22,7 @@ from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
 from slackwater.cli.main import main
+from slackwater.model.resources import amounts_of
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 _BUDGET = {
@@ -102,6 +103,26 @@ def test_a_null_field_is_an_unset_one() -> None:
             del below(unset, path[:-1])[path[-1]]
         assert read(null) == read(unset), path
     assert len(paths) > 80
+
+
+@pytest.mark.parametrize("form", ["1500u", "1500000n", "0.0015", ".0015", "+15e-4", "15E-4", "2m"])
+@pytest.mark.parametrize("spaces", [(",", ":"), (" ,\n ", " :\t")])
+@pytest.mark.parametrize("key", ["requests", "limits"])
+def test_amounts_are_rounded_up_to_thousandths_however_they_are_written(
+    form: str, spaces: tuple[str, str], key: str, tmp_path: Path
+) -> None:
+    """Each container's for itself: 1.5 thousandths twice are 4."""
+    amounts = {"nvidia.com/gpu": "1", "memory": "1Gi", "cpu": form}
+    waiting, running = pod_manifest("waiting"), pod_manifest("running", on="n")
+    waiting["spec"]["containers"] = [{"name": name, "resources": {key: amounts}} for name in "ab"]
+    # Of a pod that is resized the larger counts: what it asks for or what it has.
+    running["spec"]["containers"] = [{"name": name, "resources": {"requests": {**amounts, "cpu": "1m"}}} for name in "ab"]
+    has = [{"name": name, "allocatedResources": amounts, "resources": {"requests": amounts}} for name in "ab"]
+    running["status"] = {**running.get("status", {}), "containerStatuses": has}
+    text = json.dumps({"kind": "List", "items": [node_manifest("n"), waiting, running]}, separators=spaces)
+    for one in (text, text.replace(f'"{form}"', f'"\\u{ord(form[0]):04x}{form[1:]}"')):
+        pods = load_cluster(str(one_file(one)(tmp_path))).pods
+        assert [pod.kind.requests for pod in pods] == [amounts_of((4, 2 << 30))] * 2
 
 
 def in_lists(items: list[Obj]) -> list[Obj]:

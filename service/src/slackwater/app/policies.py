@@ -7,13 +7,12 @@ milliCPU, bytes). Only what is computed of several keys is written here.
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 from zoneinfo import ZoneInfo
 
 from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
-from slackwater.controllers.audit.loop import AuditConfig
 from slackwater.controllers.consolidation.plan import ConsolidationRules
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.policy import Policy, PreemptionPolicy
@@ -39,8 +38,11 @@ from slackwater.model.prices import PriceBook
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.selectors import Requirement
 from slackwater.model.start_time_slo import PodClass
-from slackwater.runtime.dispatcher import DispatcherConfig
 from slackwater_protocol.durations import Duration, seconds
+
+if TYPE_CHECKING:  # commands that read a file import this module, but not these
+    from slackwater.controllers.audit.loop import AuditConfig
+    from slackwater.runtime.dispatcher import DispatcherConfig
 
 PolicyT = TypeVar("PolicyT")
 
@@ -200,9 +202,11 @@ def _whole_amounts(limits: Limits) -> dict[str, int]:
     return {name: nanos // (_NANOS // 1000 if name == "cpu" else _NANOS) for name, nanos in limits.items()}
 
 
-def dispatcher_config_of(settings: Settings) -> DispatcherConfig:
+def dispatcher_config_of(settings: Settings) -> "DispatcherConfig":
     """The dispatcher's limits: concurrent writes of each kind, and their timeouts. A bind is answered before kube-scheduler's
     HTTP timeout."""
+    from slackwater.runtime.dispatcher import DispatcherConfig
+
     return _built(DispatcherConfig, settings.kube, bind_seconds=answer_seconds_of(settings))
 
 
@@ -232,8 +236,10 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
     )
 
 
-def audit_config_of(settings: Settings) -> AuditConfig:
+def audit_config_of(settings: Settings) -> "AuditConfig":
     """The audit's configuration: how often the cluster state is compared with the API server."""
+    from slackwater.controllers.audit.loop import AuditConfig
+
     return _built(AuditConfig, settings.audit)
 
 

@@ -12,6 +12,7 @@ and the replica keeps the old value until that object changes again.
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -23,13 +24,15 @@ from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.objects import Pod
 from slackwater.model.pod_constraints import Kind
 from slackwater.model.resources import NOTHING, Amounts
-from slackwater.runtime.state_machine import StateMachine
+
+if TYPE_CHECKING:  # commands that read a file import this module, but not these
+    from slackwater.runtime.state_machine import StateMachine
 
 
 class ChangeCollector:
     """Collects the changes of one state machine for one reader, from construction until `stop`."""
 
-    def __init__(self, state_machine: StateMachine) -> None:
+    def __init__(self, state_machine: "StateMachine") -> None:
         self._state_machine = state_machine
         self._pods: set[PodUid] = set()
         self._nodes: set[NodeName] = set()
@@ -141,7 +144,7 @@ class ChosenChangeCollector(ChangeCollector):
     """A collector that reports a pod as placed on the node where room is held for its bind, or for which it is nominated (after
     a preemption, or by anybody), so that scores count it there."""
 
-    def __init__(self, state_machine: StateMachine) -> None:
+    def __init__(self, state_machine: "StateMachine") -> None:
         super().__init__(state_machine)
         state_machine.state.holds.journal.add_reader(self._pods)
 

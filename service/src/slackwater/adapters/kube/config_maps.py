@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
-import structlog
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, Response, ask
 from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder
@@ -28,7 +27,6 @@ from slackwater_protocol.names import PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(__name__)
 
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
@@ -88,7 +86,11 @@ class ConfigMapWriter:
             status, words = 0, str(error)
         done = status in _CREATED
         if not done and not self._failing:
-            _log.warning("status object not written", config_map=f"{self._namespace}/{self._name}", status=status, detail=words)
+            import structlog  # commands that read a file log nothing, and it takes 0.1 s
+
+            name = f"{self._namespace}/{self._name}"
+            _log = structlog.get_logger(__name__)
+            _log.warning("status object not written", config_map=name, status=status, detail=words)
         self._failing = not done
         return done
 

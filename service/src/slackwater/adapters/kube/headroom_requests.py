@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
-import structlog
 from msgspec import field, structs
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ask
@@ -147,8 +146,6 @@ def _limit(name: str, text: Quantity) -> int:
     return amount // (_NANOS_PER_MILLI if name == "cpu" else _NANO)
 
 
-_log = structlog.get_logger(__name__)
-
 _OK: Final = 200
 #: Limit of writes after one loop of the autoscaler; the other statuses wait for the next loop.
 _MOST: Final = 50
@@ -185,13 +182,15 @@ class BufferStatusWriter:
         path = f"{object_path(BUFFERS_PATH, buffer.key)}/status"
         try:
             answer = await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=self._timeout)
+            code, words = answer.status, answer.body[:300].decode(errors="replace")
         except KubeError as error:
-            _log.warning("status of a capacity buffer not written", buffer=str(buffer.key), detail=str(error))
-            return False
-        if answer.status != _OK:
-            words = answer.body[:300].decode(errors="replace")
-            _log.warning("status of a capacity buffer not written", buffer=str(buffer.key), status=answer.status, detail=words)
-        return answer.status == _OK
+            code, words = 0, str(error)
+        if code != _OK:
+            import structlog  # commands that read a file log nothing, and it takes 0.1 s
+
+            _log = structlog.get_logger(__name__)
+            _log.warning("status of a capacity buffer not written", buffer=str(buffer.key), status=code, detail=words)
+        return code == _OK
 
 
 def stamped(before: BufferStatus, wanted: BufferStatus, now: str) -> BufferStatus:

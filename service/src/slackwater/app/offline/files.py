@@ -25,14 +25,10 @@ from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import NESTED_TOO_DEEPLY, ClusterError
 from slackwater.app.offline.sources import contents, json_texts
 from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
-from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import cluster_of
 from slackwater.model.ids import Instant
 from slackwater.model.kubernetes_rules import KubernetesVersion
-from slackwater.runtime.change_collector import ChangeCollector
-from slackwater.runtime.dump import FAMILY
-from slackwater.runtime.restore import DumpUnreadable, restore
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: A file is taken for JSON if its first non-space character is one of these; it is looked for in this many bytes.
@@ -51,7 +47,7 @@ def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest
         objects = _within(place, data)
         found += objects
         silent += [] if objects else [place]
-    if len(found) == 1 and str(_head(found[0]).version).startswith(FAMILY):
+    if len(found) == 1 and _is_dump(found[0]):
         return _of_dump(found[0], accounting=accounting, request=request)
     cluster = read_cluster(*found, request=request, add_missing=True)
     notes = [f"files without an object that says its kind: {len(silent)}, such as {silent[0]}"] if silent else []
@@ -79,8 +75,20 @@ def _head(document: msgspec.Raw) -> _Versioned:
         return _Versioned(version="")  # the decoder of objects says what is wrong
 
 
+def _is_dump(document: msgspec.Raw) -> bool:
+    if not (version := _head(document).version):
+        return False
+    from slackwater.runtime.dump import FAMILY  # with the state machine, which other files do not need
+
+    return str(version).startswith(FAMILY)
+
+
 def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
     """Restores the cluster of a dump. The service computed what pods request, so another version changes only the rules."""
+    from slackwater.app.policies import policy_of
+    from slackwater.runtime.change_collector import ChangeCollector
+    from slackwater.runtime.restore import DumpUnreadable, restore
+
     try:
         dumped = msgspec.json.decode(document)
         followed = None  # by the service; the dumps of some do not say

@@ -149,16 +149,28 @@ class FoundObject:
             raise ClusterError(_below(self.path, place), self.title, problem) from err
 
     def _completed(self, kind: str, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
-        body = msgspec.json.decode(self.raw, type=dict[str, Any])
-        meta = {**body["metadata"], "name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
+        """The object; what is not completed stays bytes."""
+        body: dict[str, Any] = _FIELDS.decode(self.raw)
+        meta: dict[str, Any] = _FIELDS.decode(body["metadata"])
+        meta |= {"name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
         # A manifest has no UID; the API server gives each object one.
-        meta["uid"] = meta.get("uid") or f"{self.kind}/{self.namespace}/{self.name}"
+        meta["uid"] = self.uid or f"{self.kind}/{self.namespace}/{self.name}"
         body["metadata"] = meta
         match kind:
             case "Pod":
-                return completed_pod(body, kubernetes)
+                spec, status = body.get("spec", _NONE), body.get("status", _NONE)
+                completed = msgspec.json.decode(spec)
+                return completed_pod(
+                    {
+                        **body,
+                        "spec": _rounded(completed) if _UNEVEN.search(spec) else completed,
+                        "status": _rounded(msgspec.json.decode(status)) if _UNEVEN.search(status) else status,
+                    },
+                    kubernetes,
+                )
             case "template":
-                return completed_template(body, kubernetes)
+                whole = msgspec.json.decode(self.raw, type=dict[str, Any])
+                return completed_template({**whole, "metadata": meta}, kubernetes)
             case _:
                 return body
 
@@ -179,6 +191,8 @@ class _Head(Wire):
     items: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NONE: Final = msgspec.Raw(b"{}")
 _HEAD: Final = msgspec.json.Decoder(_Head)
 _META: Final = msgspec.json.Decoder(_Meta | None)
 _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
@@ -386,18 +400,24 @@ _NANOS_PER_MILLI: Final = 10**6
 #: The keys under which a pod has resource amounts.
 _AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "allocatedResources"})
 _SUPPORTED: Final = ("cpu", "memory")
+#: Where a part of a pod may have an amount that is no whole number of thousandths: a text under one of these keys that ends
+#: with n or u or has a point or a negative exponent. An escape might hide it.
+_UNEVEN: Final = re.compile(
+    rb'\\|"(?:requests|limits|overhead|allocatedResources)"\s*:\s*\{[^{}]*?:\s*"[^"]*(?:[nu]"|\.|[eE]-)'
+)
 
 
 def completed_pod(pod: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
-    """A copy of a pod with the defaults that an API server of this version sets. Raises ValueError for an invalid quantity."""
-    spec = dict(_rounded(pod.get("spec") or {}))
+    """A copy of a pod, whose amounts are rounded, with the defaults that an API server of this version sets. Raises ValueError
+    for an invalid quantity."""
+    spec = dict(pod.get("spec") or {})
     for key in ("containers", "initContainers"):
         if spec.get(key):
             spec[key] = [_container(container, host=bool(spec.get("hostNetwork"))) for container in spec[key]]
     if spec.get("resources"):
         spec["resources"] = _pod_level(spec, kubernetes)
     spec["tolerations"] = [*(spec.get("tolerations") or ()), *_default_tolerations(spec.get("tolerations") or ())]
-    return {**pod, "spec": spec, "status": _rounded(pod.get("status") or {})}
+    return {**pod, "spec": spec}
 
 
 def completed_template(controller: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
@@ -405,7 +425,7 @@ def completed_template(controller: Object, kubernetes: KubernetesVersion = DEFAU
     invalid quantity."""
     spec = dict(controller.get("spec") or {})
     template = dict(controller.get("template") or spec.get("template") or {})
-    template["spec"] = completed_pod({"spec": template.get("spec") or {}}, kubernetes)["spec"]
+    template["spec"] = completed_pod({"spec": _rounded(template.get("spec") or {})}, kubernetes)["spec"]
     return {**{key: controller[key] for key in controller if key != "template"}, "spec": {**spec, "template": template}}
 
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from cryptography import x509
-
 from slackwater.app.scheduler_config.config_tree import Finding
 from slackwater.app.settings import Settings
 from slackwater.configuration.problems import Steps, json_path, show
@@ -44,6 +42,8 @@ class CertificateNames:
 
 def certificate_names(pem: bytes) -> CertificateNames:
     """The names of the first certificate in `pem`. Raises ValueError if there is none."""
+    from cryptography import x509  # most commands read no certificate
+
     certificate = x509.load_pem_x509_certificate(pem)
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

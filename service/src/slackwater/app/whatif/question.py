@@ -16,7 +16,6 @@ from slackwater.app.offline.consolidation import consolidation_answer
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import placement_lines
-from slackwater.app.offline.scaledown import scale_down_answer
 from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.offline.version import VersionFound
 from slackwater.app.policies import policy_of
@@ -206,6 +205,8 @@ def answers(
         case "scale-up":
             return [scale_up_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
         case "scale-down":
+            from slackwater.app.offline.scaledown import scale_down_answer  # other questions begin sooner without it
+
             return [scale_down_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
         case "consolidate":
             return [consolidation_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
