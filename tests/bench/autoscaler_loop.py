@@ -44,7 +44,7 @@ from tests.bench.simulation.inputs import Pending, a_node, full
 from tests.support import installed
 from tests.support.cloud import Cloud
 from tests.support.planners import PIECES
-from tests.support.scaling import switched_off
+from tests.support.scaling import Time, a_consolidation_loop, switched_off
 from tests.support.service import Service, a_service
 
 NAME: Final = "autoscaler-loop"
@@ -255,6 +255,7 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
         counts=LoopCounts(),
         config=LoopConfig(),
         scale_down_loop=switched_off(service.state_machine, group_registry),
+        consolidation_loop=a_consolidation_loop(service.state_machine, lambda: installed.CONSOLIDATION, Time()),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from slackwater.app.policies import (
     audit_config_of,
+    consolidation_policy_of,
     dispatcher_config_of,
     policy_of,
     scale_down_policy_of,
@@ -33,6 +34,7 @@ BLOCKED_BY: Final = POLICY.blocked_by
 DRAIN: Final = POLICY.drain
 SCALE_UP: Final = scale_up_policy_of(SETTINGS)
 PENDING: Final = SCALE_UP.pending
+CONSOLIDATION: Final = consolidation_policy_of(SETTINGS)
 SCALE_DOWN: Final = scale_down_policy_of(SETTINGS)
 MINIMUM: Final = SCALE_DOWN.minimum
 SLACK: Final = _slack()

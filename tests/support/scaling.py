@@ -13,6 +13,8 @@ from msgspec import structs
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
+from slackwater.controllers.consolidation.loop import ConsolidationLoop
+from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -80,6 +82,21 @@ def switched_off(state_machine: StateMachine, group_registry: NodeGroupRegistry)
     )
 
 
+def a_consolidation_loop(
+    state_machine: StateMachine, policy: Callable[[], ConsolidationPolicy], time: Time
+) -> ConsolidationLoop:
+    return ConsolidationLoop(
+        policy=policy,
+        nodes=lambda: {node.name for _, node in state_machine.state.nodes},
+        busy=state_machine.busy_nodes,
+        clock=time.clock,
+        steady=time.wall,
+        longest_growth=900.0,
+        longest_removal=3600.0,
+        most_leaving=10,
+    )
+
+
 class Scenario:
     """See the module. `limit` is that of nodes in creation."""
 
@@ -93,6 +110,7 @@ class Scenario:
         self.node_group_policy = group_registry or NodeGroupPolicy()
         self.policy = policy or replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False))
         self.slack: SlackPolicy | None = None
+        self.consolidation: ConsolidationPolicy = installed.CONSOLIDATION
         self.pods: dict[str, Pod] = {}
         self.effects: list[Effect] = []
         self.records: list[LoopRecord] = []
@@ -116,6 +134,7 @@ class Scenario:
             counts=LoopCounts(),
             config=LoopConfig(),
             scale_down_loop=self.scale_down_loop(),
+            consolidation_loop=self.consolidation_loop(),
             observed=self.observing(),
         )
 
@@ -126,6 +145,11 @@ class Scenario:
     def scale_down_loop(self) -> ScaleDownLoop:
         """Who removes nodes; here nobody."""
         return switched_off(self.state_machine, self.group_registry)
+
+    def consolidation_loop(self) -> ConsolidationLoop:
+        """Who replaces nodes by cheaper ones; `consolidation` says how, by default not at all."""
+        self.consolidating = a_consolidation_loop(self.state_machine, lambda: self.consolidation, self.time)
+        return self.consolidating
 
     def observing(self) -> Callable[[], tuple[Observed, ...]]:
         """What tells of the pods that something was promised for; here nothing was."""

@@ -6,6 +6,7 @@ evicted for whom there is no room elsewhere.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from msgspec import structs
 
@@ -140,7 +141,8 @@ class ShrinkScene(Scenario):
         workload.made += 1
         eviction_facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name))
         pod = a_pod(f"{name}-{workload.made}", on=node, cpu=cpu, memory="1Gi", labels={"app": name})
-        self.wants(structs.replace(pod, eviction_facts=eviction_facts, created_at="2026-01-01T01:00:00Z"))
+        created_at = datetime.fromtimestamp(self.time.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.wants(structs.replace(pod, eviction_facts=eviction_facts, created_at=created_at))
 
     def _ready(self, name: str) -> int:
         return sum(
@@ -225,6 +227,8 @@ class ShrinkScene(Scenario):
                 self.carry_out(self.state_machine.apply(found, self.now))
             case _:
                 self.scale_down.take(report)
+                if isinstance(report, PodEvicted):
+                    self.consolidating.evicted(report.pod)
 
     def _evict(self, effect: Evict) -> None:
         pod = self.pods.get(effect.uid)

@@ -5,6 +5,7 @@ It is built with the service, so that its metrics exist from the start. `intake`
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final, get_args
@@ -23,6 +24,7 @@ from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals
 from slackwater.app.policies import (
+    consolidation_policy_of,
     drain_policy_of,
     node_group_policy_of,
     scale_down_policy_of,
@@ -36,12 +38,13 @@ from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.controllers.consolidation.loop import ConsolidationLoop
 from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
 from slackwater.model.auxiliary import AuxiliaryKind
-from slackwater.model.effects import DrainReport, Effect, FindDestinations, RemoveNode
+from slackwater.model.effects import DrainReport, Effect, FindDestinations, PodEvicted, RemoveNode
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import NodeGroup
@@ -113,6 +116,7 @@ class AutoscalerService:
         self._arrivals = self._persisted_arrivals()
         self._autoscaler: Autoscaler | None = None
         self._scale_down_loop: ScaleDownLoop | None = None
+        self._consolidation_loop: ConsolidationLoop | None = None
         self._remover: MachineRemover | None = None
         self._finder: DestinationFinder | None = None
 
@@ -178,6 +182,7 @@ class AutoscalerService:
                 group.start_soon(self._arrivals.run, name="arrivals")
                 await self._arrivals.begun()
             scale_down_loop = self._scale_down_loop = self._new_scale_down_loop()
+            consolidation_loop = self._consolidation_loop = self._new_consolidation_loop()
             self._autoscaler = Autoscaler(
                 self._state_machine,
                 clouds.providers,
@@ -192,6 +197,7 @@ class AutoscalerService:
                 leading=self._leads,
                 prepare=self._notes,
                 scale_down_loop=scale_down_loop,
+                consolidation_loop=consolidation_loop,
                 observed=tuple if self._arrivals is None else self._arrivals.arrival_watch.observed,
             )
             remover = self._remover = MachineRemover(
@@ -231,6 +237,22 @@ class AutoscalerService:
             wall=self._wall,
         )
 
+    def _new_consolidation_loop(self) -> ConsolidationLoop:
+        """While scale-up or scale-down is paused, consolidation is off."""
+        settings, machine = self._settings, self._state_machine
+        policy, scale_down = consolidation_policy_of(settings), settings.autoscaler.scale_down
+        off = replace(policy, enabled=False)
+        return ConsolidationLoop(
+            policy=lambda: off if machine.paused & {"scale-up", "scale-down"} else policy,
+            nodes=lambda: {node.name for _, node in machine.state.nodes},
+            busy=machine.busy_nodes,
+            clock=self._times.monotonic,
+            steady=self._steady,
+            longest_growth=policy.overlap_seconds,
+            longest_removal=seconds(scale_down.drain.deadline),
+            most_leaving=scale_down.max_scale_down_parallelism,
+        )
+
     def take(self, report: DrainReport) -> None:
         """Passes a drain's report on: RemoveNode to the machine remover, FindDestinations to the destination finder, all others
         to the scale-down loop.
@@ -244,7 +266,10 @@ class AutoscalerService:
             self._finder.take(report)
         else:
             assert self._scale_down_loop is not None
+            assert self._consolidation_loop is not None
             self._scale_down_loop.take(report)
+            if isinstance(report, PodEvicted):
+                self._consolidation_loop.evicted(report.pod)
 
     def _on_event(self, event: Event) -> None:
         self._submit(self._state_machine.apply(event, self._times.monotonic()))

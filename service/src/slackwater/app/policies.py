@@ -269,11 +269,16 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
     )
 
 
-def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> ConsolidationRules:
-    """The policies of consolidation. New nodes run beside those that they replace for as long as their creation may take."""
+def consolidation_policy_of(settings: Settings) -> ConsolidationPolicy:
+    """The policy of consolidation. New nodes run beside those that they replace for as long as their creation may take."""
     autoscaler = settings.autoscaler
     overlap = seconds(autoscaler.creation.timeout)
-    policy = _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap)
+    return _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap)
+
+
+def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> ConsolidationRules:
+    """The policies that a consolidation plan follows."""
+    policy = consolidation_policy_of(settings)
     return ConsolidationRules(policy=policy, scale_down=scale_down_policy_of(settings), scale_up=scale_up)
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.consolidation.loop import ConsolidationInquiry
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
+from slackwater.controllers.consolidation.replica_plan import propose_consolidation
 from slackwater.controllers.scaledown.replica_plan import (
     ScaleDownInquiry,
     ScaleDownProposal,
@@ -73,6 +76,8 @@ class Inquiry:
     now: UnixTime
     #: None: no scale-down is planned.
     scale_down: ScaleDownInquiry | None = None
+    #: None: no consolidation is planned.
+    consolidation: ConsolidationInquiry | None = None
 
 
 #: What a plan finds for a pending pod, as fields of `PendingCounts`.
@@ -121,6 +126,13 @@ class Plans:
     given_up: tuple[NodeName, ...] = ()
     notes: tuple[str, ...] = ()
     costs: Mapping[GroupName, GroupCost] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplacementProposal(ScaleDownProposal):
+    """A scale-down plan together with a plan that replaces nodes by cheaper ones."""
+
+    consolidation: ConsolidationPlan
 
 
 class PlanMaker:
@@ -181,7 +193,7 @@ class PlanMaker:
         evictions = [eviction.pod for eviction in inquiry.scale_down.state.recent_evictions]
         self.replica.learn(evictions, more=True)  # the second scale-up plan may have replaced them
         with with_drains_rolled_back(self.replica, given_up):
-            return propose_scale_down(
+            proposal = propose_scale_down(
                 self.replica,
                 inquiry.scale_down,
                 inquiry.group_status,
@@ -190,6 +202,29 @@ class PlanMaker:
                 now=inquiry.now,
                 clock=self._clock,
             )
+            plan = self._consolidation(inquiry, inquiry.scale_down, found)
+        if plan is None:
+            return proposal
+        parts = {name: getattr(proposal, name) for name in ("plan", "given_up", "reasons", "seconds")}
+        return ReplacementProposal(**parts, consolidation=plan)
+
+    def _consolidation(self, inquiry: Inquiry, scale_down: ScaleDownInquiry, found: LoopPlans) -> ConsolidationPlan | None:
+        """The consolidation plan; None if none was requested, or while pods wait for new nodes: their needs come first."""
+        prices = inquiry.rules.policy.prices
+        if inquiry.consolidation is None or prices is None or found.plan.scale_ups:
+            return None
+        return propose_consolidation(
+            self.replica,
+            inquiry.consolidation,
+            scale_down,
+            found,
+            scale_up=inquiry.rules.policy,
+            prices=prices,
+            group_status=inquiry.group_status,
+            groups=self._groups,
+            now=inquiry.now,
+            clock=self._clock,
+        )
 
     def _answer(self, found: LoopPlans, given_up: tuple[NodeName, ...], now: UnixTime) -> Plans:
         plan, cuts = found.plan, () if found.slack is None else found.slack.cuts_of_headroom

@@ -290,6 +290,13 @@ class StateMachine(Controllers):
 
     # --- questions --------------------------------------------------------------------------------------------------------
 
+    def busy_nodes(self) -> frozenset[NodeName]:
+        """The nodes with a hold, a migration or a preemption."""
+        held = {hold.row for _, hold in self.state.holds}
+        names = {node.name for row, node in self.state.nodes if row in held}
+        names |= {node for each in self.migrating.migrations.values() for node in (each.source, each.target_node) if node}
+        return frozenset(names | {each.node for _, each in self.preemptions.items()})
+
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
         """Answers filter: a `Reason` for each row, OK if filter names it; shape (len(rows),). Where kube-scheduler
         binds, it names one row at most and holds room there."""

@@ -78,6 +78,7 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         counts=LoopCounts(),
         config=LoopConfig(interval_seconds=interval, settle_seconds=SOON, longest_settle_seconds=10 * SOON),
         scale_down_loop=switched_off(scenario.state_machine, scenario.group_registry),
+        consolidation_loop=scenario.consolidation_loop(),
         leading=leading,
         **more,
     )

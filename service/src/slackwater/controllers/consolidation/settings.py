@@ -6,7 +6,7 @@ The docstring under each key becomes its description in docs and schema: its uni
 from pydantic import Field
 
 from slackwater.configuration.values import Delay, Money, Section, Switch, Timeout, Weight
-from slackwater_protocol.durations import HOUR, Duration
+from slackwater_protocol.durations import HOUR, SECOND, Duration
 
 
 class Consolidation(Section):
@@ -14,6 +14,8 @@ class Consolidation(Section):
 
     enabled: Switch = False
     """Whether nodes are replaced. false by default: pods are evicted for money alone."""
+    interval: Delay = Field(default=Duration(60 * SECOND), examples=["1m"])
+    """Duration between two plans. 1m by default; none is made while moves run or pods wait for new nodes."""
     min_saving_ratio: Weight = Field(default=0.5, examples=[0.5])
     """Least share of all nodes' cost that a move saves, divided by the share of all disruption that it causes. 0.5 by default,
     the rule of Karpenter's policy Balanced: who moves all pods of an average node has to save half of its price."""

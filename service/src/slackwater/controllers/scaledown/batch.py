@@ -93,14 +93,16 @@ def choose_batch(
     *,
     now: UnixTime,
     cooling: Mapping[GroupName, str] | None = None,
+    failing: Mapping[GroupName, str] | None = None,
     refused: Collection[GroupName] = (),
     disruptions: Mapping[GroupName, GroupDisruptions] | None = None,
 ) -> RemovalBatch:
     """Chooses which of the plan's removable nodes to remove next, within the policy's limits and given the removals under way.
 
-    `cooling`: the groups that may not shrink yet, with the reason. `refused`: the groups whose last deletion the provider
-    refused: their empty nodes go, or else one node with pods, to find out whether it still does. `disruptions` of groups with
-    budgets count the removals that begin. `now` decides which nodes have been unneeded for long enough.
+    `cooling`: the groups that may not shrink yet, with the reason. `failing`: those that may not because of failures; only that
+    keeps nodes that others replace. `refused`: the groups whose last deletion the provider refused: their empty nodes go, or
+    else one node with pods, to find out whether it still does. `disruptions` of groups with budgets count the removals that
+    begin. `now` decides which nodes have been unneeded for long enough.
     """
     batch = RemovalBatch(policy, under_way, disruptions or {})
     if not policy.enabled:
@@ -110,7 +112,8 @@ def choose_batch(
         return batch
     ripe: list[Removable] = []
     for found in plan.removable:
-        held = _not_now(found, now, cooling or {})
+        replaced = found.ripe_after_seconds is None
+        held = _not_now(found, now, (failing if replaced else cooling) or {})
         if held is None:
             ripe.append(found)
         else:
@@ -149,7 +152,8 @@ def _not_now(found: Removable, now: UnixTime, cooling: Mapping[GroupName, str]) 
     waited = now - found.since
     if why is not None:
         return UnremovableReason.IN_COOLDOWN, f"{found.group}: {why}"
-    if (unripe := not_ripe(waited, found.ripe_after_seconds, ready=found.ready)) is not None:
+    ripe_after = found.ripe_after_seconds
+    if ripe_after is not None and (unripe := not_ripe(waited, ripe_after, ready=found.ready)) is not None:
         return unripe
     if found.awaited:
         return UnremovableReason.AWAITS_COMPLETION, ", ".join(map(str, found.awaited[:3]))

@@ -75,13 +75,17 @@ def disabled_by_annotation(candidate: EligibilityInput) -> Word:
     return (UnremovableReason.DISABLED_ANNOTATION, candidate.node.keep) if candidate.node.keep else None
 
 
+def replacement(candidate: EligibilityInput) -> Word:
+    return (UnremovableReason.REPLACEMENT, "") if candidate.node.name in candidate.state.replacing.replacements else None
+
+
 def unready_disabled(candidate: EligibilityInput) -> Word:
     return None if candidate.policy.unready_enabled or candidate.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
 
 
 def not_underutilized(candidate: EligibilityInput) -> Word:
-    """Keeps a node whose utilization is above its threshold."""
-    if candidate.rules is None:
+    """Keeps a node whose utilization is above its threshold, unless other nodes replace it."""
+    if candidate.rules is None or candidate.node.name in candidate.state.replacing.replaced:
         return None
     used = candidate.utilization
     threshold = used.threshold(candidate.rules)
@@ -101,8 +105,10 @@ def recently_unremovable(candidate: EligibilityInput) -> Word:
     found then.
 
     A node with a pod that a rule keeps is judged again in each loop: that is cheap, and a budget may allow an eviction at any
-    moment.
+    moment. A node that others replace is judged too: there is room now.
     """
+    if candidate.node.name in candidate.state.replacing.replaced:
+        return None
     return rechecked_later(candidate.node.name, candidate.state, candidate.policy, candidate.now)
 
 
@@ -134,6 +140,7 @@ RULES: Final[tuple[Callable[[EligibilityInput], Word], ...]] = (
     not_autoscaled,
     disabled_for_group,
     disabled_by_annotation,
+    replacement,
     unready_disabled,
     not_underutilized,
     drain_failed,

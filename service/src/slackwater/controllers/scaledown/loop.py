@@ -16,11 +16,19 @@ from typing import Final, Literal
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch, not_ripe, over_budget
-from slackwater.controllers.scaledown.disruption_budgets import disruptions_of
+from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions, disruptions_of
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
-from slackwater.controllers.scaledown.state import Removable, ScaleDownState, restored, soft_taints
+from slackwater.controllers.scaledown.state import (
+    NOTHING_REPLACED,
+    Eviction,
+    Removable,
+    Replacing,
+    ScaleDownState,
+    restored,
+    soft_taints,
+)
 from slackwater.controllers.scaledown.utilization import is_gpu
 from slackwater.model.auxiliary import Targets
 from slackwater.model.effects import (
@@ -36,7 +44,7 @@ from slackwater.model.effects import (
 )
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Node
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.state_machine import StateMachine
@@ -94,7 +102,7 @@ class ScaleDownLoop:
         self._steady = steady
         self._wall = wall
         #: What drains have reported since the last loop.
-        self._evicted_pods: list[Pod] = []
+        self._evictions: list[Eviction] = []
         self._ended_drains: list[DrainEnd] = []
         self._ended: tuple[DrainEnd, ...] = ()
         self.state: ScaleDownState | None = None
@@ -107,7 +115,7 @@ class ScaleDownLoop:
         """Keeps a report of a drain for the next loop. Others handle the orders to delete machines and to find destinations."""
         match report:
             case PodEvicted(pod):
-                self._evicted_pods.append(pod)
+                self._evictions.append(Eviction(pod, self._steady()))
             case DrainEnd():
                 self._ended_drains.append(report)
             case RemoveNode() | FindDestinations():
@@ -119,8 +127,11 @@ class ScaleDownLoop:
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
-    def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], replicas: Targets) -> ScaleDownInquiry | None:
+    def sense(
+        self, group_status: Mapping[GroupName, NodeGroupStatus], replicas: Targets, replacing: Replacing = NOTHING_REPLACED
+    ) -> ScaleDownInquiry | None:
         """Updates the state by what happened to removals since the last loop; the first time, by what the nodes' taints show.
+        `replacing`: what consolidation does now.
 
         Returns what is to be planned. None if nothing is: scale-down is disabled, and removals under way are given up; or a
         provider has not reported its nodes yet.
@@ -130,10 +141,10 @@ class ScaleDownLoop:
             if not group_status or not all(found.known for found in group_status.values()):
                 return None
             self.state = self._resumed(group_status, policy, now)
-        for pod in self._evicted_pods:
-            self.state = self.state.evicted(pod, now)
+        for eviction in self._evictions:
+            self.state = self.state.evicted(eviction.pod, eviction.at)
         self._ended = tuple(self._ended_drains)
-        self._evicted_pods.clear()
+        self._evictions.clear()
         self._ended_drains.clear()
         for end in self._ended:
             self.state = self.state.ended(end.order.node)
@@ -145,6 +156,7 @@ class ScaleDownLoop:
         if not policy.enabled:
             self._give_up_all()
             return None
+        self.state = replace(self.state, replacing=replacing)
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
         return ScaleDownInquiry(state=self.state, policy=policy, revocable=revocable, replicas=replicas)
 
@@ -278,22 +290,20 @@ class ScaleDownLoop:
     def _begin(self, found: ScaleDownProposal, group_status: Mapping[GroupName, NodeGroupStatus]) -> RemovalBatch:
         now, unix_now = self._clock(), self._steady()
         removals, drains = self._drains.under_way()
-        cooling = self._cooling(group_status, now)
+        cooling, failing = self._cooling(group_status, now), self._cooling(group_status, now, only_failures=True)
         refused = {name for name in group_status if self._group_registry.last_deletion_refused(name)}
         for drain in self._drains.active:
-            if drain.order.group in refused:
-                cooling.setdefault(drain.order.group, f"{drain.order.node} goes first, since a deletion was refused")
-        policy = self._policy()
-        nodes = (node for _, node in self._state_machine.state.nodes)
-        budgets = policy.budgets_of(group_status)
-        disruptions = disruptions_of(budgets, group_status, nodes, self._drains.nodes, now=self._wall())
+            for each in (cooling, failing) if drain.order.group in refused else ():
+                each.setdefault(drain.order.group, f"{drain.order.node} goes first, since a deletion was refused")
+        disruptions = self.disruptions(group_status)
         batch = choose_batch(
             found.plan,
             {name: each.group for name, each in group_status.items()},
-            policy,
+            self._policy(),
             RunningRemovals(removals=removals, drains=drains),
             now=unix_now,
             cooling=cooling,
+            failing=failing,
             refused=refused,
             disruptions=disruptions,
         )
@@ -306,14 +316,20 @@ class ScaleDownLoop:
             self.state = self.state.begun([order.node for order in orders], unix_now)
         return batch
 
-    def _cooling(self, names: Iterable[GroupName], now: Instant) -> dict[GroupName, str]:
+    def disruptions(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> dict[GroupName, GroupDisruptions]:
+        """The present disruptions of each group that has disruption budgets."""
+        nodes = (node for _, node in self._state_machine.state.nodes)
+        budgets = self._policy().budgets_of(group_status)
+        return disruptions_of(budgets, group_status, nodes, self._drains.nodes, now=self._wall())
+
+    def _cooling(self, names: Iterable[GroupName], now: Instant, *, only_failures: bool = False) -> dict[GroupName, str]:
         """The groups that cool down, and why."""
         policy = self._configured()
         cooling = partial(
             self._group_registry.cooling,
             now=now,
-            after_add=policy.delay_after_add,
-            after_delete=policy.delay_after_delete,
+            after_add=0.0 if only_failures else policy.delay_after_add,
+            after_delete=0.0 if only_failures else policy.delay_after_delete,
             after_failure=policy.delay_after_failure,
         )
         return {name: why for name in names if (why := cooling(name)) is not None}
@@ -324,7 +340,8 @@ class ScaleDownLoop:
         if node is None:
             return None
         words = "empty" if found.empty else found.removal_score.words()
-        self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since it is not needed: {words}")
+        why = "cheaper ones replace it" if found.ripe_after_seconds is None else "it is not needed"
+        self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since {why}: {words}")
         return DrainOrder(
             node=node.name,
             uid=node.uid,

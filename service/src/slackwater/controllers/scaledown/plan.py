@@ -128,7 +128,8 @@ class _ScaleDownPlanning:
         facts, state = self.planning_input.snapshot.facts, self.state
         rows = [Row(row) for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
         leaving = [row for row in rows if facts.nodes[row].name in state.deleted_set]
-        self.hints = {uid: to for hints in state.pod_destination_hints.values() for uid, to in hints.items()}
+        all_hints = (*state.pod_destination_hints.values(), *state.replacing.replaced.values())
+        self.hints = {uid: to for hints in all_hints for uid, to in hints.items()}
         placeholder_pods = self.placeholder_pods = PlaceholderPods(self.planning_input.running_pods)
         self.evacuations = Evacuations(
             self.planning_input.snapshot, placeholder_pods, facts=self.facts, hints=self.hints, leaving=leaving
@@ -191,13 +192,15 @@ class _ScaleDownPlanning:
                     self._failed(node.name, unremovable_reason, blocked_by=pod.key)
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
-        """Sorts the nodes in the order in which they are tried: 1. empty nodes;  2. candidates of the previous loop;  3. higher
-        removal score, if the policy says so;  4. the order of the node list."""
-        by_removal_score = self.policy.choice == "value"
+        """Sorts the nodes in the order in which they are tried: 1. nodes that others replace, for whose pods there is room;
+        2. empty nodes;  3. candidates of the previous loop;  4. higher removal score, if the policy says so;  5. the order of
+        the node list."""
+        by_removal_score, replaced = self.policy.choice == "value", self.state.replacing.replaced
 
-        def key(one: _Eligible) -> tuple[bool, bool, float, int]:
-            known = self.state.since(one.node) is not None
-            return one.removal_score.pods > 0, not known, -one.removal_score.score if by_removal_score else 0.0, one.row
+        def key(one: _Eligible) -> tuple[bool, bool, bool, float, int]:
+            known, score = self.state.since(one.node) is not None, one.removal_score
+            in_use = score.pods > 0
+            return one.node not in replaced, in_use, not known, -score.score if by_removal_score else 0.0, one.row
 
         return sorted(found, key=key)
 
@@ -286,7 +289,7 @@ class _ScaleDownPlanning:
 
     def _removable(self, candidate: _Eligible, found: Evacuated) -> Removable:
         since = self.state.since(candidate.node)
-        rules = candidate.rules
+        ripe_after = candidate.rules.unneeded_time if candidate.ready else candidate.rules.unready_time
         return Removable(
             node=candidate.node,
             group=candidate.group,
@@ -295,7 +298,7 @@ class _ScaleDownPlanning:
             moves=self._remember(found, candidate.node),
             awaited=tuple(pod.key for pod in found.awaited),
             risky=found.risky,
-            ripe_after_seconds=rules.unneeded_time if candidate.ready else rules.unready_time,
+            ripe_after_seconds=None if candidate.node in self.state.replacing.replaced else ripe_after,
             removal_score=candidate.removal_score,
         )
 
@@ -344,6 +347,7 @@ class _ScaleDownPlanning:
             non_candidate_set={**{name: old[name] for name in lately}, **self.failures},
             pod_destination_hints=self._hints(),
             recent_evictions=recent,
+            replacing=self.state.replacing,
             # A node is forgotten if no drain of it fails within the longest back-off after its own back-off has ended.
             failed_drains={
                 name: failed

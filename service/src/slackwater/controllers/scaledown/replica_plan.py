@@ -113,6 +113,28 @@ def propose_scale_down(
         spent, most = clock() - began, inquiry.policy.simulation_timeout
         return 0 < most < spent
 
+    with planning_input_of(replica, inquiry, group_status, found) as planning_input:
+        steps = PlanSteps(replica.snapshot, most=MOST_STEPS, is_late=is_late)
+        plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=steps.over)
+    homeless = plan.homeless
+    more = homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up
+    return ScaleDownProposal(
+        plan=plan,
+        given_up=(homeless.node,) if homeless is not None and more else (),
+        reasons=plan.reasons,
+        seconds=clock() - began,
+    )
+
+
+@contextmanager
+def planning_input_of(
+    replica: SnapshotReplica,
+    inquiry: ScaleDownInquiry,
+    group_status: Mapping[GroupName, NodeGroupStatus],
+    found: LoopPlans,
+) -> Iterator[PlanningInput]:
+    """The input of a plan that removes nodes, in a trial where pending pods have the room that the scale-up plan (`found`) gave
+    them; it ends with the context."""
     known = {name: each for name, each in group_status.items() if each.known}
     starting = {name for each in known.values() for name in each.starting}
     membership = Membership(each.group for each in known.values())
@@ -120,7 +142,7 @@ def propose_scale_down(
     kept = {} if found.slack is None else found.slack.state.kept_nodes
     snapshot, cutoff = replica.snapshot, inquiry.policy.blocked_by.expendable_pods_priority_cutoff
     with replica.yielding_below(cutoff) as counted, settled(snapshot, found.plan) as arriving:
-        planning_input = PlanningInput(
+        yield PlanningInput(
             snapshot=snapshot,
             running_pods=counted,
             groups={name: each.group for name, each in known.items()},
@@ -133,16 +155,6 @@ def propose_scale_down(
             kept_for_slack={name: each.nodes for name, each in kept.items()},
             kept_when_empty=frozenset(name for name, each in kept.items() if each.empty_too),
         )
-        steps = PlanSteps(snapshot, most=MOST_STEPS, is_late=is_late)
-        plan = plan_scale_down(state, planning_input, inquiry.policy, now=now, stop=steps.over)
-    homeless = plan.homeless
-    more = homeless is not None and homeless.node in inquiry.revocable and homeless.node not in given_up
-    return ScaleDownProposal(
-        plan=plan,
-        given_up=(homeless.node,) if homeless is not None and more else (),
-        reasons=plan.reasons,
-        seconds=clock() - began,
-    )
 
 
 def running_there(snapshot: ClusterSnapshot, slack: SlackPlan | None) -> tuple[Pod, ...]:

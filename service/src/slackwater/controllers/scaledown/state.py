@@ -4,7 +4,7 @@
     plan = plan_scale_down(state, planning_input, policy, now=now)
     state = plan.state
     state = state.begun(["n1"], now)            # candidate set -> deleted set
-    state = state.evicted(pod, now)
+    state = state.evicted(pod, at)
     state = state.ended("n1")
 
 - `ScaleDownState`: the state; frozen, so each step returns a new value.
@@ -24,6 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
@@ -74,13 +75,27 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Replacing:
+    """What consolidation asks of scale-down. `replaced`: nodes whose replacements are ready, with the destinations planned for
+    their pods. Thresholds and times do not apply to them, since they need not be unneeded. `replacements`: nodes that came for
+    them; they stay."""
+
+    replaced: Mapping[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
+    replacements: frozenset[NodeName] = frozenset()
+
+
+NOTHING_REPLACED: Final = Replacing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownState:
     """What scale-down remembers. `candidate_set`: the nodes that can all be removed together, and since when each has been one.
 
     `unreached`: former candidates that the last plan did not try for lack of time. They keep their time as candidates, but no
     removal of them begins. `deleted_set`: nodes whose removal has begun, and when. `non_candidate_set`: nodes that could not be
     emptied. `pod_destination_hints`: for each node of the candidate set and the deleted set, the destination of each of its
-    pods. `recent_evictions`: the oldest first. `failed_drains`: nodes that back off because their drain failed.
+    pods. `recent_evictions`: the oldest first. `failed_drains`: nodes that back off because their drain failed. `replacing`:
+    what consolidation does meanwhile.
     """
 
     candidate_set: Mapping[NodeName, UnixTime] = field(default_factory=dict)
@@ -90,6 +105,7 @@ class ScaleDownState:
     pod_destination_hints: Mapping[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
     recent_evictions: tuple[Eviction, ...] = ()
     failed_drains: Mapping[NodeName, DrainFailure] = field(default_factory=dict)
+    replacing: Replacing = NOTHING_REPLACED
 
     def since(self, node: NodeName) -> UnixTime | None:
         """Since when the node has been a candidate; None if it is none."""
@@ -120,9 +136,9 @@ class ScaleDownState:
         failure = DrainFailure(now, why, 1 if before is None else before.count + 1)
         return replace(self, failed_drains={**self.failed_drains, node: failure})
 
-    def evicted(self, pod: Pod, now: UnixTime) -> "ScaleDownState":
+    def evicted(self, pod: Pod, at: UnixTime) -> "ScaleDownState":
         """Remembers a pod whose eviction the API server has accepted."""
-        return replace(self, recent_evictions=(*self.recent_evictions, Eviction(pod, now)))
+        return replace(self, recent_evictions=(*self.recent_evictions, Eviction(pod, at)))
 
 
 def restored(nodes: Iterable[Node], *, now: UnixTime, longest_seconds: float) -> ScaleDownState:
@@ -250,7 +266,7 @@ class Removable:
 
     `awaited`: pods that have to complete before the node is removed. `risky`: a budget now allows fewer disruptions than it has
     pods on the node, so the drain will have to wait. `ripe_after_seconds`: how long the node must have been a candidate before
-    its removal begins.
+    its removal begins; None: it need not have been one, because other nodes replace it.
     """
 
     node: NodeName
@@ -260,7 +276,7 @@ class Removable:
     moves: tuple[tuple[Pod, NodeName], ...]
     awaited: tuple[PodKey, ...]
     risky: bool
-    ripe_after_seconds: float
+    ripe_after_seconds: float | None
     removal_score: RemovalScore
 
     @property

@@ -21,7 +21,8 @@ import structlog
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
-from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpRules
+from slackwater.controllers.consolidation.loop import ConsolidationLoop
+from slackwater.controllers.loop_plans import Inquiry, Plans, ReplacementProposal, ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
@@ -92,6 +93,7 @@ class Autoscaler:
         counts: LoopCounts,
         config: LoopConfig,
         scale_down_loop: ScaleDownLoop,
+        consolidation_loop: ConsolidationLoop,
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
@@ -113,6 +115,7 @@ class Autoscaler:
         self._leading = leading
         self._prepare = prepare
         self._scale_down_loop = scale_down_loop
+        self._consolidation_loop = consolidation_loop
         self._observed = observed
         self._announcer = Announcer()
         by_name, seconds = {provider.name: provider for provider in providers}, config.call_seconds
@@ -213,6 +216,9 @@ class Autoscaler:
                 groups = self.group_registry.group_status
                 healthy = is_healthy(groups.values())
                 record.scale_down = self._scale_down_loop.act(proposal, groups, healthy=healthy, given_up=given_up)
+                plan = proposal.consolidation if isinstance(proposal, ReplacementProposal) else None
+                disruptions = {} if plan is None else self._scale_down_loop.disruptions(groups)
+                record.consolidation = self._consolidation_loop.act(plan, groups, healthy=healthy, disruptions=disruptions)
         marks.append(self._clocks.clock())
         record.problems[:0] = silent.values()
         record.notes = (*notes, *failed)
@@ -249,7 +255,9 @@ class Autoscaler:
     def _inquiry(self, changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
         """The inquiry for all plans of this loop."""
         group_status, now = dict(self.group_registry.group_status), self._clocks.clock()
-        rules = self._rules()
+        rules, shrinking = self._rules(), self._scale_down_loop
+        replacing = self._consolidation_loop.sense(group_status, shrinking.state)
+        scale_down = shrinking.sense(group_status, auxiliary.replicas or {}, replacing)
         return Inquiry(
             changes=changes,
             rules=rules,
@@ -260,7 +268,8 @@ class Autoscaler:
             observed=self._observed(),
             believed=self._state_machine.disagreements.believed() if rules.policy.believe_scheduler else frozenset(),
             now=self._clocks.steady(),
-            scale_down=self._scale_down_loop.sense(group_status, auxiliary.replicas or {}),
+            scale_down=scale_down,
+            consolidation=self._consolidation_loop.inquiry(None if scale_down is None else scale_down.state),
         )
 
     def _log_failures(self, failures: Sequence[PlanFailure]) -> None:
@@ -286,7 +295,9 @@ class Autoscaler:
         with watch:
             scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
             infos = [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)]
-            granted = self.group_registry.grant(infos, self._clocks.clock())
+            # One call for a group must not be for pods and for replacements: nobody could tell which of them it grants.
+            replacements = [] if infos else self._consolidation_loop.wanted()
+            granted = self.group_registry.grant([*infos, *replacements], self._clocks.clock())
         await self._actor.grow(granted, record)
         by_group = {scale_up.group: scale_up for scale_up in scale_ups}
         groups = self.group_registry.group_status
@@ -296,6 +307,10 @@ class Autoscaler:
             if problem is None and not call.again and call.group in by_group
         ]
         with watch:
+            if replacements:
+                # A call without an answer is made again by the registry.
+                calls = [call for call, problem in record.asked if problem is None or problem.kind == "unknown"]
+                self._consolidation_loop.requested(call for call in calls if not call.again)
             self._state_machine.disagreements.bought(
                 pod.uid for scale_up, call, _ in grown for pods in scale_up.nodes[: call.nodes] for pod in pods
             )

@@ -11,6 +11,8 @@ from itertools import chain, islice
 from typing import Final, Literal, get_args
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
+from slackwater.controllers.consolidation.loop import ConsolidationRecord
+from slackwater.controllers.consolidation.running_moves import Outcome
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.costs import GroupCost
@@ -96,6 +98,8 @@ class LoopRecord:
     spent: LoopDurations = field(default_factory=LoopDurations)
     #: None if scale-down is off or was not planned.
     scale_down: ScaleDownRecord | None = None
+    #: None if scale-down was not planned.
+    consolidation: ConsolidationRecord | None = None
     #: None if slack is off.
     slack: SlackPlan | None = None
 
@@ -152,6 +156,8 @@ class LoopCounts:
     #: Rolled-back drains, by reason.
     removals_given_up: Counter[str] = field(default_factory=Counter)
     pods_evicted: int = 0
+    #: Moves of consolidations that ended, by outcome.
+    moves_ended: Counter[Outcome] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     #: What was left out of plans because of errors, by part.
     left_out_of_plans: Counter[str] = field(default_factory=Counter)
@@ -181,6 +187,8 @@ class LoopCounts:
         self.late_removed += record.failed.get(_LATE, 0)
         if record.scale_down is not None:
             self._shrunk(record.scale_down)
+        if record.consolidation is not None:
+            self.moves_ended.update(each.end.outcome for each in record.consolidation.ended if each.end is not None)
         for call, problem in record.asked:
             if problem is None:
                 self.nodes_asked += 0 if call.again else call.nodes

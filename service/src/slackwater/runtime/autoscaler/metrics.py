@@ -9,6 +9,7 @@ from typing import Final, get_args
 
 from prometheus_client.core import Metric
 
+from slackwater.controllers.consolidation.running_moves import Outcome
 from slackwater.controllers.loop_plans import OUTCOMES
 from slackwater.controllers.scaleup.outcome import FailedPart
 from slackwater.controllers.slack.report import slack_shares
@@ -28,6 +29,7 @@ def autoscaler_families(record: LoopRecord | None, counts: LoopCounts) -> Iterat
     yield from _counted(counts)
     yield from _scale_down_loop(record, counts)
     yield from _own(record, counts)
+    yield from _consolidation(record, counts)
     yield from _slack(record)
     yield _costs(record)
     yield from _slos(record)
@@ -134,6 +136,15 @@ def _own(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
     yield gauge("slackwater_autoscaler_pending_pods", meaning, pending, "outcome")
     meaning = "Seconds that the last loop took on the event loop that answers kube-scheduler."
     yield gauge("slackwater_autoscaler_serving_loop_seconds", meaning, 0.0 if record is None else record.spent.serving)
+
+
+def _consolidation(record: LoopRecord | None, counts: LoopCounts) -> Iterator[Metric]:
+    ended = {outcome: counts.moves_ended[outcome] for outcome in get_args(Outcome)}
+    meaning = "Moves that consolidation began and that ended, by outcome. A move replaces nodes by cheaper ones."
+    yield counter("slackwater_consolidation_moves", meaning, ended, "outcome")
+    found = None if record is None else record.consolidation
+    running = 0 if found is None else len(found.running)
+    yield gauge("slackwater_consolidation_running_moves", "Moves of the consolidation that are under way.", running)
 
 
 def _costs(record: LoopRecord | None) -> Metric:

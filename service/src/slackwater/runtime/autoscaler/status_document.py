@@ -10,6 +10,7 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.consolidation.report import consolidation_document
 from slackwater.controllers.loop_plans import OUTCOMES
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.costs import total_of
@@ -51,7 +52,16 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "eventsLeftOut": record.events_left_out,
         "scaleDown": None if record.scale_down is None else _scale_down_document(record.scale_down),
         "slack": None if record.slack is None else slack_document(record.slack),
+        **_consolidation(record),
     }
+
+
+def _consolidation(record: LoopRecord) -> dict[str, Any]:
+    """Nothing where consolidation neither plans nor moves anything."""
+    found = record.consolidation
+    if found is None or not (found.running or found.ended or found.plan):
+        return {}
+    return {"consolidation": consolidation_document(found)}
 
 
 def _cost(record: LoopRecord) -> dict[str, Any]:
@@ -190,7 +200,7 @@ def _ours(record: LoopRecord) -> dict[str, Any]:
     document = record_document(record)
     short = {key: document[key] for key in ("seconds", "pending", "inCreation", "queued", "scaleDown", "problems", "notes")}
     slack = document["slack"]
-    short |= _cost(record)
+    short |= _cost(record) | _consolidation(record)
     if slack is not None:
         short["slack"] = {key: slack[key] for key in ("sources", "startTimeSLOs", "nodesForSlackAlone")}
     return short

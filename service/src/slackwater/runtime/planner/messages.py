@@ -12,7 +12,8 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.loop_plans import Inquiry, Plans
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
+from slackwater.controllers.loop_plans import Inquiry, Plans, ReplacementProposal
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal
 from slackwater.controllers.scaledown.state import ScaleDownPlan, ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUp, Unhelpable
@@ -125,7 +126,8 @@ FRAMED_TYPES: Final[frozenset[type]] = frozenset(
             ScaleDownState,
             HeadroomRequests,
         ),
-        *(Plans, ScaleUp, ScaleDownProposal, ScaleDownPlan, SlackPlan, SlackState, HeadroomDemand, Unhelpable),
+        *(Plans, ScaleUp, SlackPlan, SlackState, HeadroomDemand, Unhelpable),
+        *(ScaleDownProposal, ScaleDownPlan, ReplacementProposal, ConsolidationPlan),
         Question,
     }
 )

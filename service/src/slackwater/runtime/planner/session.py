@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans
+from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans, ReplacementProposal
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.changes import Changes
 from slackwater.model.ids import NodeName, PodUid
@@ -115,6 +115,8 @@ class Session:
             return None
         plan = scale_down.plan
         self._hints = plan.state.pod_destination_hints
+        if isinstance(scale_down, ReplacementProposal):
+            scale_down = replace(scale_down, consolidation=replace(scale_down.consolidation, kept=()))
         return replace(scale_down, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
 
     def _catch_up(self, *, rebuild: bool) -> None:

@@ -1,0 +1,163 @@
+"""Consolidation's part of the autoscaler's loop: begins the moves that were planned, requests their new nodes, and ends them.
+
+    replacing = loop.sense(group_status, state)  # advances the moves; scale-down removes what is replaced
+    inquiry = loop.inquiry(state)                # what is to be planned; None if nothing is
+    infos = loop.wanted()                        # the nodes to request
+    loop.requested(calls)                        # those that were requested
+    loop.act(plan, group_status, ...)            # begins moves
+
+Removals are scale-down's, so its budgets, limits, rollbacks and held destinations apply. Deliberately absent: anything that
+waits.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
+from slackwater.controllers.consolidation.policy import ConsolidationPolicy
+from slackwater.controllers.consolidation.running_moves import Batch, RunningMove, Seen, begun
+from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions
+from slackwater.controllers.scaledown.state import NOTHING_REPLACED, Replacing, ScaleDownState
+from slackwater.model.auxiliary import ControllerKey
+from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import Pod
+
+#: Scale-up for pods comes first.
+_PRIORITY: Final = -(2**31)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationInquiry:
+    """The input of a consolidation plan, beside that of scale-down. `moved`: controllers a pod of which was moved a short while
+    ago, and since when; their younger pods rest. `busy`: nodes with a hold, a migration or a preemption."""
+
+    policy: ConsolidationPolicy
+    moved: Mapping[ControllerKey, UnixTime] = field(default_factory=dict)
+    busy: frozenset[NodeName] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationRecord:
+    """What consolidation did in one loop. `running`: the moves under way. `began`: how many moves began. `ended`: those that
+    ended since the last loop. `plan`: the plan, if one was made."""
+
+    running: tuple[RunningMove, ...] = ()
+    began: int = 0
+    ended: tuple[RunningMove, ...] = ()
+    plan: ConsolidationPlan | None = None
+
+
+class ConsolidationLoop:
+    """Consolidation in the autoscaler's loop; one object for the life of the process. `policy` returns the present settings.
+    `nodes` returns the names of all nodes, `busy` of those that must not be replaced now. `longest_growth`: within how many
+    seconds new nodes have to start; `longest_removal`: within how many the replaced nodes have to go. `most_leaving`: how many
+    nodes may be replaced at the same time, except that one move may have more."""
+
+    def __init__(
+        self,
+        *,
+        policy: Callable[[], ConsolidationPolicy],
+        nodes: Callable[[], Set[NodeName]],
+        busy: Callable[[], frozenset[NodeName]],
+        clock: Callable[[], Instant],
+        steady: Callable[[], UnixTime],
+        longest_growth: float,
+        longest_removal: float,
+        most_leaving: int,
+    ) -> None:
+        self._policy = policy
+        self._nodes = nodes
+        self._busy = busy
+        self._clock = clock
+        self._steady = steady
+        self._longest_growth, self._longest_removal = longest_growth, longest_removal
+        self._most_leaving = most_leaving
+        self._batch = Batch()
+        self._ended: tuple[RunningMove, ...] = ()
+        self._moved: dict[ControllerKey, UnixTime] = {}
+        self._planned_at: Instant | None = None
+
+    # --- sense ------------------------------------------------------------------------------------------------------------
+
+    def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], state: ScaleDownState | None) -> Replacing:
+        """Advances the moves by what has come and gone since the last loop, and ends those that are over. `state`: that of
+        scale-down; None if it is off. Returns what scale-down has to know."""
+        self._ended = ()
+        if not self._batch.running:
+            return NOTHING_REPLACED
+        if state is None or not self._policy().enabled:
+            self._cancel("consolidation or scale-down is off")
+            return NOTHING_REPLACED
+        failed = state.non_candidate_set.items()
+        stuck = {node: (each.at, f"{each.kept.unremovable_reason} {each.kept.detail}".rstrip()) for node, each in failed}
+        stuck |= {node: (each.at, f"its drain failed: {each.why}") for node, each in state.failed_drains.items()}
+        seen = Seen(
+            group_status=group_status,
+            nodes=self._nodes(),
+            stuck={node: each for node, each in stuck.items() if node not in state.deleted_set},
+            instant=self._clock(),
+            now=self._steady(),
+            longest_growth=self._longest_growth,
+            longest_removal=self._longest_removal,
+        )
+        self._take(self._batch.advanced(seen))
+        return self._batch.replacing()
+
+    def _cancel(self, why: str) -> None:
+        self._take(self._batch.cancelled(why))
+
+    def _take(self, batch: Batch) -> None:
+        """Notes which moves have ended."""
+        pairs = zip(self._batch.moves, batch.moves, strict=True)
+        self._ended += tuple(after for before, after in pairs if before.end is None and after.end is not None)
+        self._batch = batch if batch.running else Batch()
+
+    def evicted(self, pod: Pod) -> None:
+        """Notes a pod that was evicted from a node that goes: its successor rests for a while."""
+        if (owner := pod.eviction_facts.owner) is not None:
+            self._moved.setdefault((pod.key.namespace, owner), self._steady())
+
+    def inquiry(self, state: ScaleDownState | None) -> ConsolidationInquiry | None:
+        """What is to be planned; None while moves or removals run, before the interval is over, or if consolidation is off."""
+        policy, now = self._policy(), self._clock()
+        early = self._planned_at is not None and now - self._planned_at < policy.interval
+        if not policy.enabled or self._batch.running or early or state is None or state.deleted_set:
+            return None
+        unix = self._steady()
+        self._moved = {key: at for key, at in self._moved.items() if unix - at < policy.pod_rest}
+        return ConsolidationInquiry(policy=policy, moved=dict(self._moved), busy=self._busy())
+
+    # --- requests to providers --------------------------------------------------------------------------------------------
+
+    def wanted(self) -> list[ScaleUpInfo]:
+        """The nodes that the moves still need."""
+        return [ScaleUpInfo(group=group, nodes=count, priority=_PRIORITY) for group, count in self._batch.missing().items()]
+
+    def requested(self, calls: Iterable[Grow]) -> None:
+        """Notes which nodes were requested."""
+        self._batch = self._batch.requested({call.group: call.nodes for call in calls})
+
+    # --- act --------------------------------------------------------------------------------------------------------------
+
+    def act(
+        self,
+        plan: ConsolidationPlan | None,
+        group_status: Mapping[GroupName, NodeGroupStatus],
+        *,
+        healthy: bool,
+        disruptions: Mapping[GroupName, GroupDisruptions],
+    ) -> ConsolidationRecord:
+        """Begins the first moves of the plan that disruption budgets allow, as many as `most_leaving` allows. None begins if
+        the cluster is not `healthy`. `disruptions` of groups with budgets count the nodes that will go."""
+        if not healthy and self._batch.running:
+            self._cancel("the cluster is unhealthy")
+        began = 0
+        if plan is not None:
+            self._planned_at = self._clock()
+            if healthy:
+                self._batch = begun(plan.moves, group_status, self._steady(), disruptions, most=self._most_leaving)
+                began = len(self._batch.moves)
+        return ConsolidationRecord(running=self._batch.running, began=began, ended=self._ended, plan=plan)

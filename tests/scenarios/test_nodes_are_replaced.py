@@ -1,0 +1,84 @@
+"""Consolidation in the running loop: new nodes come first, then the pods move, then the old nodes go."""
+
+from dataclasses import replace
+
+import pytest
+
+from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
+from tests.support.replacing import EAGER, ConsolidationScene
+
+pytestmark = pytest.mark.anyio
+
+
+def half_empty() -> ConsolidationScene:
+    """Three nodes of 32 CPUs with 6 pods of 2 CPUs each, beside an empty group of 8 CPUs: 36 of 96 CPUs are in use."""
+    scene = ConsolidationScene()
+    scene.machines("large", 32, size=3)
+    scene.machines("small", 8)
+    scene.settle()
+    for node in sorted(scene.shown_nodes()):
+        scene.runs(f"web-{node}", [node] * 6, cpu="2")
+    return scene
+
+
+async def test_large_nodes_that_are_half_empty_give_way_to_smaller_ones() -> None:
+    scene = half_empty()
+    await scene.pass_time(600)
+    assert (scene.pending(), scene.left_behind()) == (0, [])
+    assert scene.sizes() == {"large": 1, "small": 1}
+    assert set(scene.outcomes()) == {"done"}
+
+
+async def test_new_nodes_are_ready_before_the_first_eviction() -> None:
+    """The last large node has four small pods, and nothing else has room."""
+    scene = ConsolidationScene()
+    scene.machines("large", 32, size=1)
+    scene.machines("small", 8)
+    scene.settle()
+    scene.runs("web", ["large-0000"] * 4)
+    creating = 1
+    while not scene.watched.evicted and scene.time.seconds < 3600:
+        creating = scene.cloud.creating("small") or not scene.sizes()["small"]
+        await scene.pass_time(1)
+    assert scene.watched.evicted
+    assert not creating
+    await scene.pass_time(600)
+    assert scene.sizes() == {"large": 0, "small": 1}
+
+
+async def test_nothing_is_replaced_unless_it_is_switched_on() -> None:
+    scene = half_empty()
+    scene.consolidation = replace(EAGER, enabled=False)
+    await scene.pass_time(600)
+    assert scene.sizes() == {"large": 2, "small": 0}
+
+
+async def test_what_was_bought_in_vain_goes_again() -> None:
+    scene = half_empty()
+    scene.cloud.pool("small").boot_outcome = lambda _: "failed"
+    await scene.pass_time(1200)
+    assert "nodes-did-not-come" in scene.outcomes()
+    assert scene.left_behind() == []
+    assert scene.pending() == 0
+
+
+async def test_a_restart_in_the_middle_leaves_nothing_behind() -> None:
+    scene = half_empty()
+    while not scene.sizes()["small"]:
+        await scene.pass_time(10)
+    scene.restart()
+    await scene.pass_time(1200)
+    assert scene.left_behind() == []
+    assert scene.pending() == 0
+    assert scene.sizes() == {"large": 1, "small": 1}
+
+
+async def test_no_node_comes_while_a_disruption_budget_lets_none_go() -> None:
+    scene = half_empty()
+    scene.shrink_policy = replace(scene.shrink_policy, disruption_budgets=(NodeDisruptionBudget(nodes=0),))
+    await scene.pass_time(300)
+    assert scene.sizes() == {"large": 3, "small": 0}
+    scene.shrink_policy = replace(scene.shrink_policy, disruption_budgets=(NodeDisruptionBudget(nodes=1),))
+    await scene.pass_time(900)
+    assert scene.sizes() == {"large": 1, "small": 1}
+    assert scene.watched.most_removals == 1
