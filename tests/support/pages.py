@@ -119,7 +119,7 @@ def needs_cluster(command: Command) -> bool:
     """Asks it an API server or a running service?"""
     program, *rest = command.words
     asks = {*rest[:1]} & {"explain", "history", "dumpstate", "drains", "pause", "resume", "cleanup", "doctor"}
-    on_a_file = rest[:1] != ["simulate"] or "--cluster" in rest
+    on_a_file = rest[:1] not in (["simulate"], ["worth"]) or "--cluster" in rest
     return program in {"kubectl", "helm", "curl"} or (program.endswith("slackwater") and bool(asks or not on_a_file))
 
 

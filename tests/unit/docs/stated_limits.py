@@ -23,8 +23,11 @@ from slackwater.app import leader_election, price_table
 from slackwater.app import process as app_process
 from slackwater.app.offline import scaleup as offline_scaleup
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
+from slackwater.app.rounds import engine
+from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
+from slackwater.cli.commands import worth
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.audit import loop as audit
 from slackwater.controllers.disagreement import state as disagreement
@@ -136,6 +139,12 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("agents", "At most {} tokens are reviewed at a time", _AUTHENTICATION.max_reviews),
     stated("explain", "up to {} more wait, for {:g} s at most (503)", *_QUESTIONS),
     stated("simulate", "the next ones wait {:g} s at most (503)", process._QUESTION_WAIT_SECONDS),
+    stated("worth", "by default a month of {} days", worth.MONTH_DAYS),
+    stated("worth", "when the new pod is ready, {:g} s later", DEFAULT_PACE.pod_start),
+    stated(
+        "worth", "takes {:g} s until its node is ready, and {:g} s to be", DEFAULT_PACE.node_boot, DEFAULT_PACE.node_removal
+    ),
+    stated("worth", "after the removals of a {}th of all nodes", engine.PART),
     stated("explain simulate", "two minutes and have {} MiB", children.LARGEST_ANSWER // _MIB),
     stated("simulate", "its process may take {} MiB beside what it shares", children.MOST_MEMORY // _MIB),
     stated("scaleup", "A plan of the service has {:,} steps", steps.MOST_STEPS),

@@ -28,6 +28,7 @@ from slackwater.cli.commands import (
     scheduler_config,
     serve,
     simulate,
+    worth,
 )
 from slackwater.cli.commands.output import BAD_INPUT, INTERRUPTED, CommandFailed
 
@@ -122,6 +123,7 @@ ask what would happen:
   simulate placement  where could each pending pod go, and why not elsewhere?
   simulate scale-up   which nodes would be added for the pending pods?
   simulate scale-down which nodes could go, and where would their pods go?
+  worth               what would it save, and what keeps it from saving more?
 
 stop it, in part or all at once:
   pause               stop scale-down, scale-up, preemption, migration,
@@ -201,6 +203,7 @@ def make_parser(*, plugin: bool = False) -> Parser:
         config,
         scheduler_config,
         simulate,
+        worth,
         explain,
         history,
         dumpstate,

@@ -6,25 +6,29 @@ history, so no pod counts as moved a short while ago. Without prices in the conf
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from slackwater.app.offline.cluster import Cluster
-from slackwater.app.offline.growth import planned_growth, removal_groups
+from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaledown import kept_answer, notes_of
 from slackwater.app.offline.scaleup import planning_answer
 from slackwater.app.policies import consolidation_rules_of, scale_up_policy_of
 from slackwater.app.prices import every_price
 from slackwater.app.settings import Settings
-from slackwater.controllers.consolidation.outcome import ConsolidationMove
-from slackwater.controllers.consolidation.plan import plan_consolidation
+from slackwater.controllers.consolidation.candidates import NodeFacts
+from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan
+from slackwater.controllers.consolidation.plan import NOTHING_KNOWN, ConsolidationRules, plan_consolidation
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.replica_plan import running_there, settled
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.remaining_pdb_tracker import counted
+from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.ids import UnixTime
+from slackwater.model.objects import DisruptionBudget
 from slackwater.model.placeholders import is_placeholder
-from slackwater.model.prices import HourlyPrice, cost_of
+from slackwater.model.prices import HourlyPrice, PriceBook, cost_of
 from slackwater.ports.whatif_answers import ConsolidationAnswer, NodeMoveAnswer, PlanningAnswer
 from slackwater_protocol.money import decimal_text
 
@@ -38,21 +42,16 @@ def consolidation_answer(
     grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
     groups, members = removal_groups(grown.groups, grown.group_of, cluster)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
-    rules, snapshot = (
+    plan = planned_consolidation(
+        cluster,
+        grown,
+        ScaleDownState(),
         consolidation_rules_of(settings, scale_up_policy_of(settings, prices=prices, plan_steps=0)),
-        grown.snapshot,
+        prices,
+        budgets=None if budgets is None else budgets.budgets,
+        now=now,
+        most_steps=plan_steps,
     )
-    with settled(snapshot, grown.found.plan) as arriving:
-        planning_input = PlanningInput(
-            snapshot=snapshot,
-            running_pods=grown.running_pods,
-            groups=groups,
-            group_of=members,
-            budgets=None if budgets is None else budgets.budgets,
-            arriving=arriving,
-            placeholders=running_there(snapshot, grown.found.slack),
-        )
-        plan = plan_consolidation(ScaleDownState(), planning_input, grown.groups, rules, prices, now=now, most_steps=plan_steps)
     nodes = [node for node in cluster.nodes if node.name in members]
     of = Counter(prices.of(members[node.name], node, provider=groups[members[node.name]].price_micros) for node in nodes)
     cost = cost_of(of.items())
@@ -64,11 +63,42 @@ def consolidation_answer(
         cost_after=None if cost is None else HourlyPrice.of(replace(cost, micros=plan.cost_after)),
         bound=decimal_text(plan.bound) if plan.bound else None,
         evictions=plan.evictions,
-        skipped=notes_of(snapshot, cluster, budgets),
+        skipped=notes_of(grown.snapshot, cluster, budgets),
         remarks=(*cluster.remarks, *grown.unmet),
         planning=PlanningAnswer(steps=before.steps + plan.steps, cut_by="steps" if plan.cut_by else before.cut_by),
         seconds=round(time.perf_counter() - began, 6),
     )
+
+
+def planned_consolidation(
+    cluster: Cluster,
+    grown: Grown,
+    state: ScaleDownState,
+    rules: ConsolidationRules,
+    prices: PriceBook,
+    *,
+    budgets: tuple[DisruptionBudget, ...] | None,
+    now: UnixTime,
+    known: NodeFacts = NOTHING_KNOWN,
+    stop: Callable[[], bool] = lambda: False,
+    most_steps: int = MOST_STEPS,
+) -> ConsolidationPlan:
+    """Plans a consolidation beside the scale-up that was planned for the cluster. `budgets`: with what they allow now; None if
+    none are known."""
+    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
+    with settled(grown.snapshot, grown.found.plan) as arriving:
+        planning_input = PlanningInput(
+            snapshot=grown.snapshot,
+            running_pods=grown.running_pods,
+            groups=groups,
+            group_of=members,
+            budgets=budgets,
+            arriving=arriving,
+            placeholders=running_there(grown.snapshot, grown.found.slack),
+        )
+        return plan_consolidation(
+            state, planning_input, grown.groups, rules, prices, now=now, known=known, stop=stop, most_steps=most_steps
+        )
 
 
 def _move(move: ConsolidationMove) -> NodeMoveAnswer:

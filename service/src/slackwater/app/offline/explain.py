@@ -25,9 +25,9 @@ from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.slack.report import slack_in_group
 from slackwater.explain.explain_input import ExplainInput
-from slackwater.explain.findings import Explanation
+from slackwater.explain.findings import Explanation, remedy
 from slackwater.explain.node_groups import explain_group
-from slackwater.explain.nodes import NodeContext, explain_node
+from slackwater.explain.nodes import NodeContext, explain_node, what_helps
 from slackwater.explain.pods import explain_pod, partly_judged
 from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.model.ids import NodeName, PodKey, UnixTime
@@ -54,9 +54,11 @@ def explain_offline(cluster: Cluster, settings: Settings, what: Explainable, nam
     return structs.replace(partly_judged(explanation, (*explanation.notes, *notes)), remarks=(_REMARK, *remarks))
 
 
-def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key: PodKey) -> ExplainInput:
+def _explain_input(
+    cluster: Cluster, settings: Settings, what: Explainable, key: PodKey, now: UnixTime | None = None
+) -> ExplainInput:
     """The input, on the snapshot on which scale-up is planned: nodes that have not started count as upcoming, unless the
-    question is about a node; expendable pods yield their room, unless it is about one of them."""
+    question is about a node; expendable pods yield their room, unless it is about one of them. `now`: None: the clock's."""
     prices = price_book_of(settings, overlays=cluster.price_overlays)
     groups, group_of, starting = growable_groups(cluster, settings, prices=prices, variants=what == "pod")
     snapshot = snapshot_of(cluster)
@@ -80,7 +82,7 @@ def _explain_input(cluster: Cluster, settings: Settings, what: Explainable, key:
         scale_down=scale_down_policy_of(settings),
         own_score=own_score_of(settings),
         schedulers=known_schedulers(settings, cluster.profiles, (pod for pod in cluster.pods if pod.node is not None)),
-        now=UnixTime(datetime.now(UTC).timestamp()),
+        now=UnixTime(datetime.now(UTC).timestamp()) if now is None else now,
     )
 
 
@@ -101,14 +103,9 @@ def _explained(
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
                 raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
-            # By the groups with which `simulate scale-down` judges nodes.
-            known = explain_input.groups
-            groups, group_of = removal_groups(tuple(known.values()), explain_input.group_of, cluster)
-            added = {each: known.get(each) or GrowableGroup(group=group, template=None) for each, group in groups.items()}
             plan = scale_down_answer(cluster, settings)
             kept = [(_SLACK, each.detail) for each in plan.kept if (each.node, each.reason) == (name, _SLACK)]
-            explain_input = replace(explain_input, groups=added, group_of=group_of)
-            explanation = explain_node(explain_input, NodeName(name), NodeContext(waits=kept))
+            explanation = explain_node(_of_nodes(explain_input, cluster), NodeName(name), NodeContext(waits=kept))
             return structs.replace(explanation, remarks=plan.remarks), plan.skipped
         case "group":
             if name not in explain_input.groups:
@@ -119,3 +116,25 @@ def _explained(
             facts = {} if grown.found.slack is None else {"slack": slack_in_group(grown.found.slack, group, nodes)}
             explanation = structs.replace(explain_group(explain_input, group, facts), remarks=(*cluster.remarks, *grown.unmet))
             return explanation, growth_notes(grown, cluster, settings)
+
+
+def _of_nodes(explain_input: ExplainInput, cluster: Cluster) -> ExplainInput:
+    """The input with the groups by which `simulate scale-down` judges nodes."""
+    known = explain_input.groups
+    groups, group_of = removal_groups(tuple(known.values()), explain_input.group_of, cluster)
+    added = {each: known.get(each) or GrowableGroup(group=group, template=None) for each, group in groups.items()}
+    return replace(explain_input, groups=added, group_of=group_of)
+
+
+def node_remedies(
+    cluster: Cluster, settings: Settings, names: Sequence[NodeName], *, now: UnixTime
+) -> dict[NodeName, tuple[str, ...]]:
+    """Changes of which each would let the node go, by node; every one was tried. None for a node that nothing helps."""
+    if not names:
+        return {}
+    explain_input = _of_nodes(_explain_input(cluster, settings, "node", PodKey("", ""), now), cluster)
+    found = dict[NodeName, tuple[str, ...]]()
+    for name in names:
+        helping, _ = what_helps(explain_input, name, explain_input.snapshot.facts.row_of[name])
+        found[name] = tuple(remedy(*changes).change for changes in helping)
+    return found

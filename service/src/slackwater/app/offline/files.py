@@ -171,19 +171,27 @@ async def fetch_cluster(
 ) -> Cluster:
     """Reads the cluster as the API server has it now. `report` is called with a text about what is read next. `request` is
     what the user says about the version of Kubernetes. Raises `KubeError` and `ClusterError`."""
-    objects, pages = ApiObjects(client), list[msgspec.Raw]()
+    objects, pages, forbidden = ApiObjects(client), list[msgspec.Raw](), list[str]()
     said = await server_version(client)
     for path in (*_NEEDED, *_MORE, _CONFIG_MAPS):
-        report(f"reading {path.rpartition('/')[2]}")
+        name = path.rpartition("/")[2]
+        report(f"reading {name}")
         fields = f"metadata.name={PRIORITIES_CONFIG_MAP}" if path == _CONFIG_MAPS else ""
         try:
             pages += [msgspec.Raw(page) async for page in objects.pages(path, fields=fields)]
         except StatusError as error:
-            if path in _NEEDED or error.code not in _MAY_BE_MISSING:
+            if error.code not in _MAY_BE_MISSING or (path in _NEEDED and error.code != HTTPStatus.FORBIDDEN):
                 raise
+            forbidden += [name] if error.code == HTTPStatus.FORBIDDEN else []
+        if path == _NEEDED[-1] and forbidden:
+            raise ClusterError(
+                "the rights", "", f"may not list {' and '.join(forbidden)}, want the verb list on nodes and pods"
+            )
     report("reading devicetaintrules")
     pages += await _device_taint_rules(objects)
-    return replace(read_cluster(*pages, request=request, said=said), where="in the cluster")
+    cluster = replace(read_cluster(*pages, request=request, said=said), where="in the cluster")
+    unread = (f"{', '.join(forbidden)}: the right to list them is lacking",) if forbidden else ()
+    return replace(cluster, unread=(*cluster.unread, *unread))
 
 
 async def _device_taint_rules(objects: ApiObjects) -> list[msgspec.Raw]:

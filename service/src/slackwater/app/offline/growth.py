@@ -6,7 +6,7 @@ if the cluster comes from a running service.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,6 +35,7 @@ from slackwater.model.prices import PriceBook
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
 from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
 def slack_inquiry(cluster: Cluster, settings: Settings) -> SlackInquiry | None:
@@ -71,9 +72,19 @@ class Grown:
 
 
 def planned_growth(
-    cluster: Cluster, settings: Settings, *, accounting: bool, plan_steps: int = 0, variants: bool = True
+    cluster: Cluster,
+    settings: Settings,
+    *,
+    accounting: bool,
+    plan_steps: int = 0,
+    variants: bool = True,
+    replica: SnapshotReplica | None = None,
+    clock: Callable[[], float] = time.process_time,
 ) -> Grown:
-    """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them."""
+    """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them.
+
+    `replica`: a replica of the cluster, in a trial of the caller; None: a snapshot is built. `clock`: by default CPU time,
+    since the answer must not depend on what else the machine does."""
     policy = scale_up_policy_of(
         settings,
         priorities=cluster.priorities or NO_PRIORITIES,
@@ -84,9 +95,10 @@ def planned_growth(
     cluster = as_accounted(cluster) if accounting else cluster
     groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices, variants=variants)
     slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
-    snapshot = snapshot_of(cluster, policy=policy_of(settings).nodes if accounting else None)
+    ledger = policy_of(settings).nodes if accounting else None
+    snapshot = snapshot_of(cluster, policy=ledger) if replica is None else replica.snapshot
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
-    pending, everybody = pending_pods(cluster), RunningPods(snapshot, cluster.pods)
+    pending, everybody = pending_pods(cluster), replica or RunningPods(snapshot, cluster.pods)
     let_expendable_yield(snapshot, everybody, cutoff)
     running_pods = AtLeast(everybody, cutoff)
     demand = pending_demand(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
@@ -98,7 +110,7 @@ def planned_growth(
             demand,
             groups,
             policy=policy,
-            clock=time.process_time,  # the answer must not depend on what else the machine does
+            clock=clock,
             slack=slack,
             running_pods=running_pods,
         )

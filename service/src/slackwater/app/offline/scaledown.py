@@ -5,23 +5,26 @@ cool-downs and limits on parallel removals do not apply. Pending pods that fit t
 """
 
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
-from slackwater.app.offline.growth import planned_growth, removal_groups
+from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaleup import planning_answer
 from slackwater.app.policies import scale_down_policy_of
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.replica_plan import running_there, settled
-from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownState
+from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
 from slackwater.fit.steps import PlanSteps
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.objects import Pod
+from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.whatif_answers import Kept, PlanningAnswer, RemovableNode, ScaleDownAnswer
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -39,8 +42,6 @@ def scale_down_answer(
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
-    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
-    awaited = _awaited(cluster, policy.blocked_by, now)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
 
     # CPU time: the answer must not depend on what else the machine does.
@@ -50,6 +51,40 @@ def scale_down_answer(
         return 0 < policy.simulation_timeout < time.process_time() - spent
 
     steps = PlanSteps(snapshot, most=plan_steps, is_late=is_late)
+    plan = planned_removals(
+        cluster,
+        grown,
+        ScaleDownState(),
+        policy,
+        budgets=None if budgets is None else budgets.budgets,
+        now=now,
+        stop=steps.over,
+    )
+    took = time.perf_counter() - began
+    return ScaleDownAnswer(
+        removable=[_removable(found) for found in plan.removable],
+        kept=[kept_answer(one) for one in plan.kept],
+        skipped=notes_of(snapshot, cluster, budgets),
+        remarks=(*cluster.remarks, *grown.unmet),
+        planning=_planning(steps, grown.found.plan, cut=plan.cut),
+        seconds=round(took, 6),
+    )
+
+
+def planned_removals(
+    cluster: Cluster,
+    grown: Grown,
+    state: ScaleDownState,
+    policy: ScaleDownPolicy,
+    *,
+    budgets: tuple[DisruptionBudget, ...] | None,
+    now: UnixTime,
+    stop: Callable[[], bool],
+) -> ScaleDownPlan:
+    """Plans a scale-down beside the scale-up that was planned for the cluster. `budgets`: with what they allow now; None if
+    none are known. A node whose pods have to complete first is kept, since it is not known when they do."""
+    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
+    awaited, snapshot = _awaited(cluster, policy.blocked_by, now), grown.snapshot
     with settled(snapshot, grown.found.plan) as arriving:
         planning_input = PlanningInput(
             snapshot=snapshot,
@@ -57,23 +92,15 @@ def scale_down_answer(
             groups=groups,
             group_of={name: group for name, group in members.items() if name not in awaited},
             members=members,
-            budgets=None if budgets is None else budgets.budgets,
+            budgets=budgets,
             arriving=arriving,
             placeholders=running_there(snapshot, grown.found.slack),
         )
-        plan = plan_scale_down(ScaleDownState(), planning_input, policy, now=now, stop=steps.over)
-    took = time.perf_counter() - began
+        plan = plan_scale_down(state, planning_input, policy, now=now, stop=stop)
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
     place = {node.name: at for at, node in enumerate(cluster.nodes)}
     kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
-    return ScaleDownAnswer(
-        removable=[_removable(found) for found in plan.removable],
-        kept=[kept_answer(one) for one in sorted(kept.values(), key=lambda one: place[one.node])],
-        skipped=notes_of(snapshot, cluster, budgets),
-        remarks=(*cluster.remarks, *grown.unmet),
-        planning=_planning(steps, grown.found.plan, cut=plan.cut),
-        seconds=round(took, 6),
-    )
+    return replace(plan, kept=tuple(sorted(kept.values(), key=lambda one: place[one.node])))
 
 
 def _planning(steps: PlanSteps, scale_up: ScaleUpPlan, *, cut: bool) -> PlanningAnswer:
@@ -126,6 +153,6 @@ def notes_of(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudget
         for kind in (budgets.assumed if budgets is not None else ())
     ]
     notes += cluster.without_pods("every node counts as empty")
-    if budgets is None and cluster.pods:
+    if cluster.budgets is None and cluster.pods:
         notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
     return *dict.fromkeys(notes), *cluster.unread

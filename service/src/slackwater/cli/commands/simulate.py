@@ -293,7 +293,7 @@ examples:
   slackwater simulate consolidate          of the cluster that kubectl speaks to
   kubectl get nodes,pods,namespaces,daemonsets,poddisruptionbudgets,pvc,pv,\\
 storageclasses,csinodes -A -o json > cluster.json
-  slackwater simulate consolidate --cluster cluster.json --config slackwater.yaml
+  slackwater simulate consolidate --cluster cluster.json --config config.yaml
   ... -o json                              where would each pod go?
 """
 #: How many moves the table has, the first ones.

@@ -1,0 +1,162 @@
+"""The cluster of a simulation: nodes, pods and budgets that change on virtual time, on one snapshot that plans share.
+
+In: a `Cluster`. Out: the cluster as plans read it now (`cluster`), with its snapshot (`replica`). Models of controllers are
+here: a controller makes an evicted pod again (`successor`), and DaemonSets make a pod on each new node.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from msgspec import structs
+
+from slackwater.app.offline.cluster import Cluster
+from slackwater.controllers.scaleup.groups import Template
+from slackwater.fit.assumed_claims import assume_claims, has_claims, release_devices
+from slackwater.fit.remaining_pdb_tracker import Disruptions, counted
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import Generation, NodeName, PodKey, PodUid, UnixTime
+from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.snapshot.node_facts import HOSTNAME
+from slackwater.snapshot.snapshot_replica import SnapshotReplica
+
+
+class VirtualCluster:
+    """The cluster at one moment of virtual time. Pods that are being deleted at the start are taken for gone.
+
+    `replica.snapshot` may be forked by plans between two changes. `disruptions`: what budgets allow now."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._read = cluster
+        self._ended = tuple(pod for pod in cluster.pods if pod.ended)
+        self._made = 0
+        self.replica = SnapshotReplica()
+        self.replica.take(
+            Changes(
+                generation=Generation(0),
+                nodes=[NodeChange(node.name, node) for node in cluster.nodes],
+                pods=[_change(_with_uid(pod)) for pod in cluster.pods if not (pod.ended or pod.deleting)],
+                awaiting_victims=cluster.awaiting_victims,
+                budgets=cluster.budgets,
+                namespaces=cluster.namespaces,
+                storage=cluster.storage,
+                daemons=cluster.daemons,
+                kubernetes=cluster.kubernetes.version,
+                profiles=cluster.profiles,
+                spread_sources=cluster.spread_sources,
+                devices=cluster.devices,
+            )
+        )
+        self.replica.learn([*cluster.daemons, *(each.pod for each in cluster.headroom.examples())])
+        self._budgets = counted(cluster.budgets or (), cluster.pods, cluster.scales).budgets
+        self.disruptions = Disruptions(self._budgets)
+
+    # --- what is there ----------------------------------------------------------------------------------------------------
+
+    def cluster(self) -> Cluster:
+        """The cluster as plans read it now."""
+        placed = (running_pod.pod for running_pod in self.replica.bound_pods())
+        return replace(
+            self._read,
+            nodes=tuple(self.replica.nodes.values()),
+            pods=(*placed, *self.replica.pending.values(), *self._ended),
+            budgets=None if self._read.budgets is None else tuple(map(self._as_left, self._budgets)),
+        )
+
+    def pods_on(self, node: NodeName) -> list[Pod]:
+        return [running_pod.pod for running_pod in self.replica.on(self.replica.row_of(node))]
+
+    def _as_left(self, budget: DisruptionBudget) -> DisruptionBudget:
+        left = self.disruptions.left(budget.namespace, budget.name)
+        return structs.replace(budget, disruptions_allowed=max(left, 0))
+
+    def queue(self) -> list[Pod]:
+        """The pods that kube-scheduler tries, in its order."""
+        waiting = [pod for pod in self.replica.pending.values() if not (pod.gates or pod.deleting)]
+        return sorted(waiting, key=lambda pod: (-pod.priority, pod.created_at, pod.uid))
+
+    # --- changes of nodes -------------------------------------------------------------------------------------------------
+
+    def put_nodes(self, nodes: Iterable[Node]) -> None:
+        """Adds nodes, or replaces those of the same names."""
+        self._take(nodes=[NodeChange(node.name, node) for node in nodes])
+
+    def add_nodes(self, template: Template, names: Iterable[NodeName], at: UnixTime) -> None:
+        """Adds ready nodes like the template, each with the pods of its DaemonSets."""
+        for name in names:
+            labels = {**template.node.labels, HOSTNAME: name}
+            self.put_nodes(
+                [structs.replace(template.node, name=name, uid=name, labels=labels, provider_id="", created_at=at, ready=True)]
+            )
+            for daemon in template.running_pods:
+                self._put(self._renewed(daemon, at, PodKey(daemon.key.namespace, f"{daemon.key.name}-{name}")).on(name))
+
+    def remove_node(self, name: NodeName) -> None:
+        """Removes a node with the pods that belong to it."""
+        for pod in self.pods_on(name):
+            self.drop(pod)
+        self._take(nodes=[NodeChange(name, None)])
+
+    # --- changes of pods --------------------------------------------------------------------------------------------------
+
+    def bind(self, pod: Pod, node: NodeName) -> None:
+        """Puts a pod on the node, which must be feasible for it."""
+        self._put(pod.on(node))
+
+    def drop(self, pod: Pod) -> None:
+        """Removes a pod that has ended, and releases its devices."""
+        if pod.node is not None:
+            row = self.replica.row_of(pod.node)
+            kind = next(each.kind for each in self.replica.on(row) if each.pod.uid == pod.uid)
+            self.replica.take_pods([PodChange(pod.uid, None)])
+            release_devices(self.replica.snapshot, kind, row, [pod.uid])
+        else:
+            self.replica.take_pods([PodChange(pod.uid, None)])
+
+    def successor(self, pod: Pod, at: UnixTime) -> Pod:
+        """The pod that the controller makes for an evicted one; it has no node yet, and is in the cluster once it is bound."""
+        return self._renewed(pod, at, pod.key)
+
+    def _renewed(self, pod: Pod, at: UnixTime, key: PodKey) -> Pod:
+        self._made += 1
+        return structs.replace(
+            pod,
+            uid=PodUid(f"{pod.uid.partition('~')[0]}~{self._made}"),
+            key=key,
+            kind=pod.renewed_kind,
+            node=None,
+            created_at=at_text(at),
+            started_at=at_text(at),
+            deleting=False,
+            overdue_at=None,
+            nominated_node=None,
+            unschedulable_message=None,
+            successor=None,
+            ready=True,
+            starting=False,
+        )
+
+    def _put(self, pod: Pod) -> None:
+        self.replica.take_pods([_change(pod)])
+        snapshot = self.replica.snapshot
+        kind = snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
+        if pod.node is not None and not pod.deleting and has_claims(snapshot, snapshot.of(kind)):
+            assume_claims(snapshot, kind, self.replica.row_of(pod.node))
+
+    def _take(self, *, nodes: list[NodeChange]) -> None:
+        awaiting = self.replica.awaiting_victims
+        self.replica.take(Changes(generation=self.replica.generation, nodes=nodes, awaiting_victims=awaiting))
+
+
+def at_text(at: UnixTime) -> str:
+    """The time in the API's format."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _with_uid(pod: Pod) -> Pod:
+    """A pod of a manifest has no UID; its name is one here."""
+    return pod if pod.uid else structs.replace(pod, uid=PodUid(str(pod.key)))
+
+
+def _change(pod: Pod) -> PodChange:
+    return PodChange(pod.uid, pod)

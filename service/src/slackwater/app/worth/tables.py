@@ -1,0 +1,123 @@
+"""The report's figures as tables of texts, for the terminal and for the page."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, WorthAnswer
+from slackwater.model.texts import count_text
+
+_DAY: Final = 86_400
+_TITLES: Final = {"group": "By group", "type": "By instance type", "zone": "By zone", "capacityType": "By capacity type"}
+_NONE: Final = "(none)"
+#: How many rows a table of causes or shares has at most; the last one has the others together.
+_MOST_ROWS: Final = 20
+_MOST_REMEDIES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`right`: the columns with numbers."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    right: frozenset[int]
+    note: str = ""
+
+
+def horizon_text(answer: WorthAnswer) -> str:
+    days, rest = divmod(answer.horizon_seconds, _DAY)
+    return f"{answer.horizon_seconds / 3600:g} h" if rest or not days else count_text(days, "day")
+
+
+def headline(answer: WorthAnswer) -> Iterator[tuple[str, str, str]]:
+    """The main figures: name, figure, and a sentence."""
+    now, end, rounds, unit = answer.total.now, answer.total.end, answer.rounds, answer.currency
+    basis = "priced by the formula" if answer.basis == "formula" else f"prices: {answer.basis}"
+    yield (
+        f"saved in {horizon_text(answer)}",
+        f"{_whole(answer.saved)} {unit}",
+        f"{_rounded(answer.saved.per_hour)} {unit} an hour; {basis}",
+    )
+    yield (
+        f"cost in {horizon_text(answer)}",
+        f"{_whole(now.cost)} to {_whole(end.cost)}",
+        "no bound is known" if answer.bound is None else f"no nodes for these pods cost less than {_whole(answer.bound)}",
+    )
+    yield "nodes", f"{now.nodes:,} to {end.nodes:,}", f"{rounds.removed:,} go, {rounds.added:,} come"
+    yield "evictions", f"{rounds.evictions:,}", f"over {_time(rounds.seconds)}, with the budgets and the parallelism set"
+
+
+def tables(answer: WorthAnswer) -> Iterator[Table]:
+    for key, title in _TITLES.items():
+        yield _of_nodes(title, answer.by[key], answer)
+    yield _of_stays(answer)
+    yield _of_shares("Money by namespace", answer.namespaces, answer)
+    if answer.label is not None:
+        yield _of_shares(f"Money by label {answer.label.of}", answer.label, answer)
+
+
+def _of_nodes(title: str, changes: Sequence[TotalsChange], answer: WorthAnswer) -> Table:
+    head = ("", "nodes", "at the end", "cores", "at the end", "GiB", "at the end", *_money_heads(answer))
+    rows = [
+        (
+            each.name or _NONE,
+            *(f"{totals.nodes:,}" for totals in (each.now, each.end)),
+            *(f"{totals.cpu_cores:,.0f}" for totals in (each.now, each.end)),
+            *(f"{totals.memory_gib:,.0f}" for totals in (each.now, each.end)),
+            *_money(each.now.cost, each.end.cost),
+        )
+        for each in (*changes, TotalsChange(name="all", now=answer.total.now, end=answer.total.end))
+    ]
+    return Table(title, head, rows, frozenset(range(1, len(head))))
+
+
+def _of_stays(answer: WorthAnswer) -> Table:
+    head = ("at most", "nodes", "why", "because of", "for example", "what would free the example")
+    rows = []
+    for each in answer.stays[:_MOST_ROWS]:
+        remedies = "; or: ".join(each.remedies[:_MOST_REMEDIES])
+        rows.append((_whole(each.cost), f"{each.nodes:,}", each.text, each.cause, each.example, remedies))
+    others = answer.stays[_MOST_ROWS:]
+    if others:
+        cost = sum((Decimal(each.cost.in_horizon) for each in others), Decimal(0))
+        nodes = sum(each.nodes for each in others)
+        rows.append((f"{cost:,.0f}", f"{nodes:,}", f"{len(others):,} other causes", "", "", ""))
+    note = (
+        f"Each node is counted once, with the first rule that keeps it. Money is {answer.currency} in {horizon_text(answer)}."
+    )
+    return Table("What stays, and why", head, rows, frozenset((0, 1)), note)
+
+
+def _of_shares(title: str, shares: SharesAnswer, answer: WorthAnswer) -> Table:
+    rows = [(each.name or _NONE, *_money(each.now, each.end)) for each in shares.shares]
+    rows.append(("idle: requested by nobody", *_money(shares.idle_now, shares.idle_end)))
+    rows.append(("all", *_money(answer.total.now.cost, answer.total.end.cost)))
+    note = "By requests: a pod has the part of its node's price that its requests are of the node."
+    return Table(title, ("", *_money_heads(answer)), rows, frozenset(range(1, 5)), note)
+
+
+def _money_heads(answer: WorthAnswer) -> tuple[str, ...]:
+    unit, horizon = answer.currency, horizon_text(answer)
+    return f"{unit}/hour", "at the end", f"{unit} in {horizon}", "at the end"
+
+
+def _money(now: Money, end: Money) -> tuple[str, str, str, str]:
+    return _rounded(now.per_hour), _rounded(end.per_hour), _whole(now), _whole(end)
+
+
+def _rounded(text: str) -> str:
+    return f"{Decimal(text):,.2f}"
+
+
+def _whole(money: Money) -> str:
+    return f"{Decimal(money.in_horizon):,.0f}"
+
+
+def _time(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    parts = [(hours, "h"), (minutes, "min"), (left if not hours else 0, "s")]
+    return " ".join(f"{amount} {unit}" for amount, unit in parts if amount) or "0 s"

@@ -1,0 +1,142 @@
+"""`slackwater worth`: says what the service would save in a cluster, which it only reads, and what keeps it from more."""
+
+import argparse
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from slackwater.app.progress import shown
+from slackwater.cli.commands.cluster import add_cluster
+from slackwater.cli.commands.output import CommandFailed, columns
+from slackwater.cli.commands.simulate_common import add_group_label, add_version, read_simulated, source_name
+
+if TYPE_CHECKING:
+    from slackwater.app.settings import Settings
+    from slackwater.app.worth.answer import WorthAnswer
+
+_DESCRIPTION: Final = """\
+Plays the rounds that the service would play with the cluster until nothing
+changes any more: pods are placed, nodes come and go, on virtual time. Reports
+nodes, cores, memory and money now and at the end, evictions, how long it takes,
+what stays and why, and whom the money is for. The cluster is only read: the
+command lists its objects once. Groups, limits, budgets and timers are those of
+--config. Without prices the formula of docs/prices.md counts, and the report
+says so. Exit code 0: reported; 1: the cluster does not answer; 2: a file
+cannot be read.
+"""
+_EXAMPLES: Final = """\
+examples:
+  slackwater worth                         of the cluster that kubectl speaks to
+  slackwater worth --prices prices.csv -o html > worth.html
+  kubectl get nodes,pods,namespaces,deployments,replicasets,statefulsets,\\
+daemonsets,poddisruptionbudgets,services,pvc,pv,storageclasses,csinodes \\
+-A -o json > cluster.json
+  slackwater worth --cluster cluster.json --config slackwater.yaml
+  ... --by-label team                      whom is the money for?
+"""
+_DAY: Final = 86_400
+MONTH_DAYS: Final = 30
+_LONGEST_DAYS: Final = 3_660
+_HORIZON: Final = re.compile(r"([0-9]{1,5})(d|h)")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "worth",
+        help="say what it would save in this cluster, and what keeps it from saving more",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument(
+        "--cluster", metavar="F", help="a file or folder, JSON or YAML; - for stdin (default: the kubeconfig's cluster)"
+    )
+    add_cluster(parser)
+    parser.add_argument("--config", metavar="F", help="Slackwater's configuration file: groups, limits, timers, prices")
+    parser.add_argument("--prices", metavar="F", help="a price table, CSV or JSON, in place of autoscaler.prices.table")
+    parser.add_argument("--horizon", metavar="T", type=_horizon, default=MONTH_DAYS * _DAY, help="30d (default), 12h")
+    parser.add_argument("--by-label", metavar="KEY", help="divide the money by this label of the pods, too")
+    add_version(parser)
+    add_group_label(parser)
+    parser.add_argument("-o", dest="output", choices=("table", "json", "html"), default="table", help="default: table")
+    parser.set_defaults(run=run)
+
+
+def _horizon(text: str) -> int:
+    found = _HORIZON.fullmatch(text)
+    seconds = 0 if found is None else int(found[1]) * (_DAY if found[2] == "d" else 3600)
+    if not 0 < seconds <= _LONGEST_DAYS * _DAY:
+        raise argparse.ArgumentTypeError(f"got {text!r}, want days or hours up to {_LONGEST_DAYS}d, such as 30d or 12h")
+    return seconds
+
+
+def run(args: argparse.Namespace) -> int:
+    from slackwater.app.offline import ClusterError
+    from slackwater.app.settings import SettingsError
+    from slackwater.app.worth.report import worth_answer
+    from slackwater.model.ids import UnixTime
+
+    _check(args)
+    try:
+        with shown() as progress:
+            cluster, settings = read_simulated(args, progress)
+            if not cluster.nodes:
+                want = "want nodes and pods: `kubectl get nodes,pods -A -o json`"
+                raise CommandFailed([f"{source_name(args)}: got no node, {want}"])
+            progress.step(f"playing the rounds: {len(cluster.nodes)} nodes, {len(cluster.pods)} pods")
+            answer = worth_answer(
+                cluster,
+                _priced(settings, args.prices),
+                horizon_seconds=args.horizon,
+                start=UnixTime(datetime.now(UTC).timestamp()),
+                by_label=args.by_label,
+            )
+    except ClusterError as err:
+        raise CommandFailed([f"{source_name(args)}: {err}"]) from err
+    except SettingsError as err:  # the table of prices
+        raise CommandFailed(err.lines()) from err
+    print("\n".join(_lines(args.output, answer)))
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    if args.cluster is not None and (args.kubeconfig or args.context):
+        raise CommandFailed(["--cluster: got it with --kubeconfig or --context, want a file or a cluster"])
+    if args.cluster == "-" and args.config == "-":
+        raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
+
+
+def _priced(settings: "Settings", table: str | None) -> "Settings":
+    """The settings with the table of `--prices`."""
+    from slackwater.controllers.scaleup.settings import Prices
+
+    if table is None:
+        return settings
+    prices = (settings.autoscaler.prices or Prices()).model_copy(update={"table": table})
+    autoscaler = settings.autoscaler.model_copy(update={"prices": prices})
+    return settings.model_copy(update={"autoscaler": autoscaler})
+
+
+def _lines(output: str, answer: "WorthAnswer") -> Iterator[str]:
+    import msgspec
+
+    from slackwater.app.worth.page import page
+    from slackwater.app.worth.tables import headline, tables
+
+    if output == "json":
+        yield msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+        return
+    if output == "html":
+        yield page(answer).rstrip("\n")
+        return
+    for name, figure, more in headline(answer):
+        yield f"{name}: {figure} ({more})"
+    for table in tables(answer):
+        yield ""
+        yield table.title
+        yield from columns([table.head, *table.rows], right=table.right)
+    yield ""
+    for text in (*answer.assumptions, *answer.remarks):
+        yield text
+    for text in answer.skipped:
+        yield f"not judged: {text}"

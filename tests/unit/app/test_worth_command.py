@@ -1,0 +1,144 @@
+"""`slackwater worth`: the sums of the report, its page, and what it answers to wrong arguments."""
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.cli.main import main
+from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, pod_manifest
+
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+TABLE = "instance type,price per hour\nm5.xlarge,0.20\nr5.xlarge,0.30\n"
+EVIL = '<script>alert("&")</script>'
+
+
+def a_node(name: str, kind: str, *, pool: str = "pool", **labels: str) -> Obj:
+    found = {**node_labels(name, pool), "node.kubernetes.io/instance-type": kind, **labels}
+    return node_manifest(name, cpu="4", labels=found, status=READY)
+
+
+def a_pod(name: str, on: str, *, cpu: str = "1", owner: bool = True, **meta: Any) -> Obj:
+    own = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
+    more = {"ownerReferences": own} if owner else {}
+    where: Obj = {"nodeSelector": {GROUP: "pool"}} if owner else {}
+    return pod_manifest(name, cpu=cpu, on=on, meta={"uid": name, **more, **meta}, status=READY, **where)
+
+
+#: Of the pool two nodes may go; of the other group none, since a pod has no controller.
+CLUSTER = [
+    a_node("n0", "m5.xlarge"),
+    a_node("n1", "m5.xlarge", **{"topology.kubernetes.io/zone": "a"}),
+    a_node("n2", "r5.xlarge", **{"eks.amazonaws.com/capacityType": "SPOT"}),
+    a_node("n3", "r5.xlarge", pool="other"),
+    *(a_pod(f"web-{at}", f"n{at}", labels={"team": "x" if at else "y"}) for at in range(3)),
+    a_pod("bare", "n3", owner=False, namespace="ml"),
+]
+
+
+class Run:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capsys = folder, capsys
+        self.prices = folder / "prices.csv"
+        self.prices.write_text(TABLE)
+
+    def __call__(self, *options: str, items: list[Obj] | None = None, code: int = 0) -> tuple[str, str]:
+        file = self.folder / "cluster.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER if items is None else items}))
+        try:
+            status = main(["worth", "--cluster", str(file), *options])
+        except SystemExit as end:
+            status = int(str(end.code))
+        assert status == code
+        out, err = self.capsys.readouterr()
+        return out, err
+
+    def json(self, *options: str) -> Any:
+        return json.loads(self(*options, "-o", "json")[0])
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    return Run(tmp_path, capsys)
+
+
+def money(found: Any, *path: str) -> Decimal:
+    for key in path:
+        found = found[key]
+    return Decimal(found["perHour"])
+
+
+def test_every_part_adds_up_to_the_whole(run: Run) -> None:
+    answer = run.json("--prices", str(run.prices), "--by-label", "team")
+    total = answer["total"]
+    assert (total["now"]["nodes"], total["end"]["nodes"]) == (4, 4 - answer["rounds"]["removed"])
+    assert money(total, "now", "cost") == Decimal("1.00")
+    assert money(answer, "saved") == money(total, "now", "cost") - money(total, "end", "cost") > 0
+    assert answer["basis"] == "table"
+    for rows in answer["by"].values():
+        for when in ("now", "end"):
+            assert sum(row[when]["nodes"] for row in rows) == total[when]["nodes"]
+            assert sum(money(row, when, "cost") for row in rows) == money(total, when, "cost")
+    for shares in (answer["namespaces"], answer["label"]):
+        for when, idle in (("now", "idleNow"), ("end", "idleEnd")):
+            whole = sum(money(share, when) for share in shares["shares"]) + money(shares, idle)
+            assert whole == money(total, when, "cost")
+    assert sum(money(each, "cost") for each in answer["stays"]) == money(total, "end", "cost")
+    assert sum(each["nodes"] for each in answer["stays"]) == total["end"]["nodes"]
+    assert money(answer, "bound") <= money(total, "end", "cost")
+    assert {share["name"] for share in answer["label"]["shares"]} == {"", "x", "y"}
+
+
+def test_the_horizon_multiplies_the_hour(run: Run) -> None:
+    for text, hours in (("30d", 720), ("12h", 12)):
+        cost = run.json("--prices", str(run.prices), "--horizon", text)["total"]["now"]["cost"]
+        assert Decimal(cost["inHorizon"]) == hours * Decimal(cost["perHour"])
+
+
+def test_what_keeps_a_node_is_named_with_what_would_free_it(run: Run) -> None:
+    stays = run.json("--prices", str(run.prices))["stays"]
+    (bare,) = [each for each in stays if each["reason"] == "NotReplicated"]
+    assert (bare["cause"], bare["nodes"], bare["cost"]["perHour"]) == ("Pod ml/bare", 1, "0.30")
+    assert any("safe-to-evict" in text for text in bare["remedies"])
+    assert [money(each, "cost") for each in stays] == sorted((money(each, "cost") for each in stays), reverse=True)
+
+
+def test_without_prices_the_formula_counts_and_the_report_says_so(run: Run) -> None:
+    out, _ = run()
+    assert "priced by the formula" in out
+    assert "no price is configured" in out
+    assert run.json()["basis"] == "formula"
+
+
+def test_the_page_is_one_file_in_which_every_text_is_escaped(run: Run) -> None:
+    items = [*CLUSTER, a_pod("evil", "n3", labels={"team": EVIL}), a_node("n4", EVIL)]
+    out, _ = run("-o", "html", "--by-label", "team", items=items)
+    assert out.startswith("<!doctype html>")
+    assert EVIL not in out
+    assert "&lt;script&gt;alert(&quot;&amp;&quot;)&lt;/script&gt;" in out
+    assert not re.search(r"<(script|link|img|iframe)|https?://|@import|url\(", out)
+    assert "@media print" in out
+    assert 'name="viewport"' in out
+
+
+@pytest.mark.parametrize(
+    ("options", "want"),
+    [
+        (("--horizon", "30"), "want days or hours"),
+        (("--horizon", "0d"), "want days or hours"),
+        (("--kubeconfig", "k"), "--cluster: got it with --kubeconfig"),
+        (("--prices", "/nowhere.csv"), "nowhere.csv"),
+        (("-o", "yaml"), "invalid choice"),
+    ],
+)
+def test_wrong_arguments_are_one_line_that_says_what_is_wanted(run: Run, options: tuple[str, ...], want: str) -> None:
+    out, err = run(*options, code=2)
+    assert out == ""
+    assert want in err
+
+
+def test_a_file_without_a_node_says_what_is_wanted(run: Run) -> None:
+    assert "got no node, want nodes and pods" in run(items=[a_pod("web", "n0")], code=2)[1]
