@@ -166,3 +166,9 @@ def test_a_budget_with_an_end_is_waited_for_and_one_without_keeps_its_nodes() ->
     assert found.over
     kept = {str(each.unremovable_reason) for each in found.kept if group_of[each.node] == "large"}
     assert "DisruptionBudgetReached" in kept
+
+
+def test_where_nothing_may_be_removed_the_rounds_are_soon_over() -> None:
+    found = played(2, scaleDown={"enabled": False})
+    assert (found.removed, found.evictions, found.over) == ((), 0, True)
+    assert found.plans < 9

@@ -310,12 +310,12 @@ class _Rounds:
         for each in self._left(plan):
             held = plan.held.get(each.node)
             if held is None or held.unremovable_reason in _UNRIPE:
-                found.append(each.since + each.ripe_after_seconds)
+                found.append(each.since + (each.ripe_after_seconds or 0.0))
             elif held.unremovable_reason is UnremovableReason.IN_COOLDOWN:
                 found.append(self._cooling[each.group][0])
             elif held.unremovable_reason is UnremovableReason.DISRUPTION_BUDGET_REACHED:
                 found += plan.budgets_end
-        return found
+        return [at for at in found if at >= self._timeline.now]  # what could begin now, and did not, waits for something else
 
 
 def _tainted(node: Node, key: str, taints: tuple[Taint, ...]) -> Node:
