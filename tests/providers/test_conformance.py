@@ -5,7 +5,15 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, InstanceId, Membership, NodeGroup
+from slackwater.model.nodegroups import (
+    GroupName,
+    Instance,
+    InstanceErrorKind,
+    InstanceId,
+    Membership,
+    NodeGroup,
+    choice_of_provider,
+)
 from slackwater.ports.protocols import ProviderError
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 
@@ -63,6 +71,12 @@ async def test_a_template_says_what_a_new_node_will_be(rig: Rig) -> None:
     assert dict(template.scalars)["pods"] == 110
     assert template.labels["tier"] == "batch"
     assert [(taint.key, taint.value, taint.effect) for taint in template.taints] == [("dedicated", "batch", "NoSchedule")]
+
+
+async def test_nobody_lets_us_choose_the_variant_of_a_node_as_long_as_to_grow_takes_only_a_number(rig: Rig) -> None:
+    choice = (await look(rig)).choice
+    assert choice == choice_of_provider(rig.provider.name, rig.group)
+    assert "plan" not in (choice.types, choice.zones)
 
 
 async def test_to_grow_is_to_ask_for_machines_that_come_later(rig: Rig) -> None:

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import (
+    CLOUD_CHOOSES,
     NO_OPTIONS,
     GroupName,
     GroupOptions,
@@ -21,6 +22,7 @@ from slackwater.model.nodegroups import (
     InstanceError,
     InstanceId,
     NodeGroup,
+    VariantChoice,
 )
 from slackwater.model.objects import Node, Taint
 from slackwater.ports.protocols import ProviderError, ProviderErrorKind
@@ -79,6 +81,9 @@ class Pool:
     max_size: int
     template: Node
     template_known: bool = True
+    choice: VariantChoice = CLOUD_CHOOSES
+    #: What the Node of the next machine is like, given the machines that are there; None: like the template.
+    chooses: Callable[[Sequence["Machine"]], Node] | None = None
     promised: Node | None = None
     by_hand: dict[str, Callable[[Node], Node]] = field(default_factory=dict)
     delays: Delays = field(default_factory=Delays)
@@ -240,7 +245,12 @@ class Cloud:
                 error = OUT_OF_STOCK
             name = f"{pool.name}-{pool.asked:04}".replace("/", "-")
             machine = Machine(
-                name=name, asked_at=asked_at, boot_outcome=boot_outcome, error=error, startup_taints=pool.startup_taints
+                name=name,
+                asked_at=asked_at,
+                boot_outcome=boot_outcome,
+                error=error,
+                startup_taints=pool.startup_taints,
+                template=None if pool.chooses is None else pool.chooses(pool.machines),
             )
             pool.machines.append(machine)
             pool.asked += 1
@@ -268,6 +278,7 @@ class Cloud:
             template=(pool.promised or pool.template) if pool.template_known else None,
             options=pool.options,
             undeletable=pool.undeletable if pool.reports else "",
+            choice=pool.choice,
         )
 
     def _registered(self, pool: Pool) -> Iterator[Node]:

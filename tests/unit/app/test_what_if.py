@@ -20,7 +20,7 @@ from slackwater.configuration.values import Section
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
-from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.nodegroups import EVEN_ZONES, GroupName, NodeGroup
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
@@ -329,3 +329,35 @@ async def test_asking_changes_nothing() -> None:
     before, generation = await running.ask(), running.state_machine.generation
     await running.ask(objects=[a_pod(f"new{number}") for number in range(9)], remove=[{"kind": "Node", "name": "n"}])
     assert (await running.ask(), running.state_machine.generation) == (before, generation)
+
+
+async def test_a_group_whose_nodes_differ_has_the_same_plan_live_as_in_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zone, type_ = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"
+    nodes = [a_node(f"n-{place}-{cpu}", cpu=cpu, group="asg") for place in "abc" for cpu in ("4", "8")]
+    for node, place in zip(nodes, "aabbcc", strict=True):
+        node["metadata"]["labels"] |= {zone: place, type_: f"m.{node['status']['allocatable']['cpu']}"}
+    full = [
+        a_pod(f"on-{at}", cpu=node["status"]["allocatable"]["cpu"], nodeName=node["metadata"]["name"])
+        for at, node in enumerate(nodes)
+    ]
+    pods = [a_pod(f"p{number}", cpu="3", nodeSelector={zone: "abc"[number % 3]}) for number in range(6)]
+    objects = [*nodes, *full, *pods, a_pod("large", cpu="6")]
+    settings = settings_of({"name": "asg", "provider": "externalgrpc"}, providers={"externalgrpc": {"address": "localhost:1"}})
+    status = a_group_status("asg", nodes=6, max_size=5000)
+    group = replace(status.group, template=None, choice=EVEN_ZONES)
+    running = Running(
+        *objects,
+        settings=settings,
+        group_status=[replace(status, group=group, ready=tuple(NodeName(node["metadata"]["name"]) for node in nodes))],
+    )
+    cluster, config = tmp_path / "cluster.json", tmp_path / "config.json"
+    cluster.write_text(json.dumps({"kind": "List", "items": objects}))
+    config.write_text(json.dumps(settings.model_dump(mode="json", by_alias=True)))
+    assert main(["simulate", "scale-up", "--cluster", str(cluster), "--config", str(config), "-o", "json"]) == 0
+    want, found = json.loads(capsys.readouterr().out), await running.ask()
+    assert found["groups"] == want["groups"]
+    assert found["unhelpable"] == want["unhelpable"]
+    assert found["groups"][0]["variants"] == {f"asg ({place})": 2 for place in "abc"}
+    assert found["unhelpable"][0]["groups"]["asg"]["reasons"] == ["Insufficient cpu", "the cloud chooses the type: m.4, m.8"]

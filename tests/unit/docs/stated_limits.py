@@ -38,7 +38,7 @@ from slackwater.controllers.placement.tried_nodes import MAX_NOMINATIONS
 from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
 from slackwater.controllers.scaleup import groups as scale_up_groups
-from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, template_nodes
+from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, template, template_nodes
 from slackwater.controllers.slack import rate_sizing
 from slackwater.fit import drainability, steps
 from slackwater.fit.devices import search, selectors
@@ -239,6 +239,7 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
     ),
     stated("scaleup", "Up to {} nodes are opened one by one", new_nodes._ONE_BY_ONE),
     stated("scaleup", "CPU and memory within {} %", scale_up_groups._PERCENT),
+    stated("scaleup", "all its nodes are {:g} minutes older", template.LATER_SECONDS / 60),
     stated("simulate", "each with up to {:,} nodes", NodeGroup.model_fields["max_size"].default),
     stated("simulate", "A template without a number of pods takes {}, the kubelet's default", rate_sizing._PODS),
     stated("prices", "at most {} MiB and {:,} rows", price_table.LARGEST_FILE // _MIB, price_table.MOST_ROWS),

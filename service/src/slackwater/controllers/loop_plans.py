@@ -9,6 +9,7 @@ the planning process (`runtime.planner`), and the rules of planning.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
@@ -25,12 +26,13 @@ from slackwater.controllers.scaledown.replica_plan import (
 )
 from slackwater.controllers.scaleup.costs import GroupCost, group_costs
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
-from slackwater.controllers.scaleup.growable_groups import bought_slices_of, growable_group, leave_out
+from slackwater.controllers.scaleup.growable_groups import bought_slices_of, growable_groups, known_template, leave_out
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, ScaleUpPlan, SkippedPod, failed_group, failure_of
 from slackwater.controllers.scaleup.pending import Demand, pending_demand
 from slackwater.controllers.scaleup.plan_events import Announcer, not_triggered
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template import Slices
+from slackwater.controllers.scaleup.variants import merged
 from slackwater.controllers.slack.headroom_demand import asking_now
 from slackwater.controllers.slack.planning_input import example_pods
 from slackwater.controllers.slack.policy import SlackPolicy
@@ -155,6 +157,8 @@ class PlanMaker:
         self._templates: dict[GroupName, Node] = {}
         #: The groups of the last plan.
         self._groups: list[GrowableGroup] = []
+        #: The scale-ups of the last plan, those of variants apart.
+        self._scale_ups: tuple[ScaleUp, ...] = ()
         #: The devices of bought nodes, which the replica forgets when the nodes go.
         self._bought_slices: Slices = {}
         #: The input of the scale-down plan: the inquiry, and the plans made before, with the drains that they roll back.
@@ -180,7 +184,7 @@ class PlanMaker:
             with with_drains_rolled_back(replica, given_up):
                 found = self._scale_up(inquiry)
         self._planned = inquiry, found, given_up
-        return replace(self._answer(found, given_up, inquiry.now), costs=self._costs(inquiry, found.plan.scale_ups))
+        return replace(self._answer(found, given_up, inquiry.now), costs=self._costs(inquiry))
 
     def scale_down(self) -> ScaleDownProposal | None:
         """The scale-down plan for the last inquiry; None if this inquiry requested none, or failed, or was forgotten. None too
@@ -236,7 +240,7 @@ class PlanMaker:
         refused, left_out = self._announcer.select((*not_triggered(plan.unhelpable), *limited), now)
         return Plans(
             scale_ups=plan.scale_ups,
-            pending=_counts(plan),
+            pending=_counts(plan, {group.name: group.owner for group in self._groups}),
             refused=tuple(refused),
             left_out=left_out,
             failures=plan.failures,
@@ -248,7 +252,7 @@ class PlanMaker:
             else (f"a limit on {plan.cut_by} ended the scale-up plan after {plan.steps} steps",),
         )
 
-    def _costs(self, inquiry: Inquiry, scale_ups: Sequence[ScaleUp]) -> dict[GroupName, GroupCost]:
+    def _costs(self, inquiry: Inquiry) -> dict[GroupName, GroupCost]:
         prices, nodes = inquiry.rules.policy.prices, self.replica.nodes
         if prices is None:
             return {}
@@ -256,7 +260,7 @@ class PlanMaker:
             name: [nodes[node] for node in (*each.ready, *each.unready, *each.starting) if node in nodes]
             for name, each in inquiry.group_status.items()
         }
-        return group_costs(prices, self._groups, scale_ups, of_group)
+        return group_costs(prices, self._groups, self._scale_ups, of_group)
 
     def _scale_up(self, inquiry: Inquiry) -> LoopPlans:
         """The scale-up and slack plans."""
@@ -266,15 +270,16 @@ class PlanMaker:
         bought = (bought_slices_of(replica, status, self._bought_slices, inquiry.now) for status in every)
         self._bought_slices = {name: slices for found in bought for name, slices in found.items()}
         failures: list[PlanFailure] = []
-        self._groups = groups = [self._group(group_status, inquiry, failures) for group_status in every]
+        variants = [self._group(group_status, inquiry, failures) for group_status in every]
+        self._groups = groups = list(chain.from_iterable(variants))
         slack = self._slack(inquiry, groups, failures)
         running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
         kept = [each.pod for each in replica.kept_room]
         replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
         # Expendable pods do not keep room from pods that preempt, because kube-scheduler preempts them.
         with replica.yielding_below(policy.pending.expendable_pods_priority_cutoff) as counted:
-            for group_status, group in zip(every, groups, strict=True):
-                leave_out(replica, group_status, group, inquiry.now)
+            for group_status, of_group in zip(every, variants, strict=True):
+                leave_out(replica, group_status, of_group, inquiry.now)
             put_kept_room(replica)
             found = plan_with_slack(
                 replica.snapshot,
@@ -286,6 +291,7 @@ class PlanMaker:
                 running_pods=counted,
                 hints=self._hints,
             )
+        self._scale_ups, found = found.plan.scale_ups, replace(found, plan=merged(found.plan, groups))
         if found.slack is not None:
             self._slack_state = found.slack.state
         elif inquiry.rules.slack is None:
@@ -314,11 +320,12 @@ class PlanMaker:
             return None
         return SlackInquiry(policy=policy, now=inquiry.now, headroom=headroom, state=self._slack_state)
 
-    def _group(self, group_status: NodeGroupStatus, inquiry: Inquiry, failures: list[PlanFailure]) -> GrowableGroup:
-        """The input for one group. An error, which is added to `failures`, keeps only this group from growing."""
+    def _group(self, group_status: NodeGroupStatus, inquiry: Inquiry, failures: list[PlanFailure]) -> list[GrowableGroup]:
+        """The input for one group, or for each of its variants. An error, which is added to `failures`, keeps only this group
+        from growing."""
         known = self._templates.get(group_status.name)
         try:
-            found = growable_group(
+            found = growable_groups(
                 self.replica,
                 group_status,
                 inquiry.barred.get(group_status.name),
@@ -330,9 +337,10 @@ class PlanMaker:
             )
         except Exception as error:
             failures.append(failure_of("group", f"node group {group_status.name}", error))
-            return failed_group(GrowableGroup(group=group_status.group, template=None), error)
-        if found.template is not None and any(name in self.replica.nodes for name in group_status.ready):
-            self._templates[group_status.name] = found.template.node
+            return [failed_group(GrowableGroup(group=group_status.group, template=None), error)]
+        template = known_template(found)
+        if template is not None and any(name in self.replica.nodes for name in group_status.ready):
+            self._templates[group_status.name] = template
         return found
 
 
@@ -353,12 +361,14 @@ def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Dem
     return replace(demand, passed_over=(*hopeless, *demand.passed_over)) if hopeless else demand
 
 
-def _counts(plan: ScaleUpPlan) -> PendingCounts:
+def _counts(plan: ScaleUpPlan, owners: Mapping[GroupName, GroupName]) -> PendingCounts:
+    """`owners`: the whole of each variant."""
     limited = Counter[GroupName]()
     for found in plan.unhelpable:
-        for name, why in found.groups.items() if found.tried else ():
-            if isinstance(why, SkipReason) and why.kind == "limit":
-                limited[name] += len(found.pods)
+        reasons = found.groups.items() if found.tried else ()
+        names = (name for name, why in reasons if isinstance(why, SkipReason) and why.kind == "limit")
+        for owner in {owners.get(name, name) for name in names}:
+            limited[owner] += len(found.pods)
     return PendingCounts(
         helped=sum(not is_placeholder(pod) for scale_up in plan.scale_ups for pods in scale_up.nodes for pod in pods),
         schedulable=len(plan.schedulable),

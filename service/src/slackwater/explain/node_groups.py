@@ -6,6 +6,7 @@ Scale-up plans (`controllers.scaleup`) for only the pods in question show whethe
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -86,7 +87,7 @@ def on_new_node(explain_input: ExplainInput, name: GroupName, pod: Pod) -> list[
             return []
         found = obstacles.of_rows(asked, reason, np.array([row]))
         return [
-            structs.replace(each, closest=None, detail="; ".join(filter(None, (each.detail, template.broken_promise))))
+            structs.replace(each, closest=None, detail="; ".join(filter(None, (each.detail, template.remark))))
             for each in found
         ]
 
@@ -122,20 +123,22 @@ def group_changes(explain_input: ExplainInput, name: GroupName) -> Iterator[Chan
         yield NewNode(words=f"add a node of group {name}", group=name)
     elif skip_reason.kind == "switched-off":
         yield GroupEdit(words=f"switch group {name} on", group=name, edit=lambda group: replace(group, skip_reason=None))
-    elif group.group.target >= group.group.max_size:
+    elif group.provided.target >= group.provided.max_size:
         yield _larger(group)
     elif skip_reason.kind == "limit":
         yield from _quotas(explain_input, group)
 
 
 def _larger(group: GrowableGroup) -> Change:
-    size = group.group.target + 1
+    size = group.provided.target + 1
 
     def edit(group: GrowableGroup) -> GrowableGroup:
         skip_reason = None if group.skip_reason is not None and group.skip_reason.kind == "limit" else group.skip_reason
-        return replace(group, group=replace(group.group, max_size=max(size, group.group.max_size)), skip_reason=skip_reason)
+        own = replace(group.group, max_size=max(size, group.group.max_size))
+        whole = None if group.whole is None else replace(group.whole, max_size=own.max_size)
+        return replace(group, group=own, whole=whole, skip_reason=skip_reason)
 
-    words = f"raise max of group {group.name} from {group.group.max_size} to {size}"
+    words = f"raise max of group {group.owner} from {group.provided.max_size} to {size}"
     return GroupEdit(words=words, group=group.name, edit=edit)
 
 
@@ -189,7 +192,8 @@ def _planned(explain_input: ExplainInput, demand: Demand) -> ScaleUpPlan:
 def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str, Any]) -> Explanation:
     """Explains why a group has not grown, and which changes would make it grow. `facts` may have the group's share of a slack
     plan: a group for whose new nodes placeholders are planned grows too."""
-    found = list(skip_reasons(explain_input, name))
+    parts = {each: group for each, group in explain_input.groups.items() if group.owner == name}
+    found = [structs.replace(each, objects=(f"group {name}",)) for each in skip_reasons(explain_input, next(iter(parts)))]
     rules = replace(explain_input.scale_up.pending, after_scheduler=False)
     demand = pending_demand(list(explain_input.pending.values()), rules=rules, now=None)
     # One pod of each equivalence group, with the number of pods in the group; the largest group first.
@@ -197,22 +201,22 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     first = dict(zip(reversed(kinds), reversed(demand.counted), strict=True))
     waiting = [(first[kind], count) for kind, count in Counter(kinds).most_common(_MOST_KINDS)]
     plan = _planned(explain_input, demand)
-    grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group == name)
+    grows = sum(scale_up.count for scale_up in plan.scale_ups if scale_up.group in parts)
     coming = (facts.get("slack") or {}).get("coming", 0)
     for_slack = f"for {count_text(coming, 'placeholder')} of slack" if coming else ""
     grows_for = (count_text(grows, "node") if grows else "", for_slack)
     if any(grows_for):
         found.append(of_reason(WaitReason.GROWS, detail=", ".join(filter(None, grows_for)), objects=(f"group {name}",)))
     helpless = [pod for unhelpable in plan.unhelpable for pod in unhelpable.pods]
-    found += _refused(explain_input, name, waiting)
+    found += _refused(explain_input, list(parts), waiting)
     if not helpless and not any(grows_for):
         found.append(of_reason(WaitReason.NOT_NEEDED, objects=(f"group {name}",)))
-    remedies = [] if not helpless or grows else _growth_remedies(explain_input, name, Demand(counted=tuple(helpless)))
+    remedies = [] if not helpless or grows else _growth_remedies(explain_input, list(parts), Demand(counted=tuple(helpless)))
     pending: dict[str, Any] = {"pending": len(explain_input.pending), "counted": len(demand.counted), "helpless": len(helpless)}
     there = explain_input.snapshot.facts
     members = (there.row_of.get(node) for node, group in explain_input.group_of.items() if group == name)
     nodes = [there.nodes[row] for row in members if row is not None]
-    costs = group_costs(explain_input.scale_up.prices, [explain_input.groups[name]], plan.scale_ups, {name: nodes})
+    costs = group_costs(explain_input.scale_up.prices, parts.values(), plan.scale_ups, {name: nodes})
     if costs:
         pending["cost"] = costs[name].document
     return Explanation(
@@ -224,15 +228,16 @@ def explain_group(explain_input: ExplainInput, name: GroupName, facts: dict[str,
     )
 
 
-def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
+def _refused(explain_input: ExplainInput, names: Sequence[GroupName], waiting: Sequence[tuple[Pod, int]]) -> list[Finding]:
     """Why a new node of the group would not take the pods that fit on no present node: a finding for each reason, with the
-    number of pods in its detail."""
+    number of pods in its detail. `names`: those of the group's variants; a pod that one of them takes is not refused."""
     snapshot, counted = explain_input.snapshot, Counter[str]()
     shown: dict[str, Finding] = {}
     for pod, count in waiting:
         if len(feasible(snapshot, explain_input.kind_of(pod)).rows):
             continue
-        for finding in on_new_node(explain_input, name, pod):
+        each = [on_new_node(explain_input, name, pod) for name in names]
+        for finding in each[0] if all(each) else ():
             key = f"{finding.code} {finding.resource}"
             counted[key] += count
             shown.setdefault(key, finding)
@@ -242,12 +247,12 @@ def _refused(explain_input: ExplainInput, name: GroupName, waiting: Sequence[tup
     ]
 
 
-def _growth_remedies(explain_input: ExplainInput, name: GroupName, demand: Demand) -> list[Remedy]:
+def _growth_remedies(explain_input: ExplainInput, names: Sequence[GroupName], demand: Demand) -> list[Remedy]:
     found = []
-    for change in group_changes(explain_input, name):
+    for change in chain.from_iterable(group_changes(explain_input, name) for name in names):
         with after(explain_input, (change,)) as then:
             plan = _planned(then, demand)
             placed = bool(plan.schedulable) if isinstance(change, NewNode) else False
-        if placed or any(scale_up.group == name and scale_up.pods for scale_up in plan.scale_ups):
+        if placed or any(scale_up.group in names and scale_up.pods for scale_up in plan.scale_ups):
             found.append(remedy(change))
     return found

@@ -10,6 +10,7 @@ from typing import Final, Literal, NewType
 
 from slackwater.model.ids import NodeName
 from slackwater.model.objects import Node
+from slackwater.model.resources import NOTHING
 from slackwater.model.storage import CsiNode
 from slackwater_protocol.names import NODE_GROUP
 
@@ -65,6 +66,45 @@ class GroupOptions:
 NO_OPTIONS: Final = GroupOptions()
 
 
+@dataclass(frozen=True, slots=True)
+class VariantChoice:
+    """Who chooses the variant of a new node, in a group whose nodes differ by instance type, capacity type or zone.
+
+    `types` (of instances and of capacity) and `zones`: "cloud": the cloud, so any that the group's nodes show may come. "plan":
+    whoever makes the node takes the variant that a plan names. "template": nobody, each new node is as the template says.
+    "evenly": the cloud creates the next node in the zone with the fewest.
+    """
+
+    types: Literal["cloud", "plan", "template"] = "cloud"
+    zones: Literal["cloud", "plan", "template", "evenly"] = "cloud"
+
+    def settled_by(self, template: Node) -> "VariantChoice":
+        """The choice that is left if each new node has what the template says."""
+        types, zones = self.types, self.zones
+        if template.allocatable != NOTHING:
+            types = "template"
+        return VariantChoice(types, "template" if ZONE in template.labels else zones)
+
+
+ZONE: Final = "topology.kubernetes.io/zone"
+CLOUD_CHOOSES: Final = VariantChoice()
+#: Scaling groups of AWS, Azure, Google Cloud and Oracle.
+EVEN_ZONES: Final = VariantChoice(zones="evenly")
+AS_TEMPLATE: Final = VariantChoice("template", "template")
+
+
+def choice_of_provider(provider: str, id_: str) -> VariantChoice:
+    """Who chooses the variant of a provider's new nodes (ADR 269). `id_`: the provider's name of the group.
+
+    kwok copies the template. A MachineDeployment or MachineSet of Cluster API has one machine template, and the infrastructure
+    provider chooses the zone unless the template does; a MachinePool is a cloud's scaling group. So are the groups of nearly
+    every server of externalgrpc.
+    """
+    if provider == "externalgrpc" or id_.startswith("MachinePool/"):
+        return EVEN_ZONES
+    return {"kwok": AS_TEMPLATE, "clusterapi": VariantChoice(types="template")}.get(provider, CLOUD_CHOOSES)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
     """A node group as its provider reports it now.
@@ -72,7 +112,8 @@ class NodeGroup:
     `target` counts existing, upcoming and requested instances, but none that is being deleted. `template` is an example of a
     new node, None if the provider cannot say: a real node of the group is then copied. `undeletable`: why the provider would
     refuse to delete machines of the group now, "" if it knows of no reason. `price_micros`: the provider's price of one such
-    node for an hour, in millionths of its currency; None if it says none.
+    node for an hour, in millionths of its currency; None if it says none. `choice`: who chooses the variant of a new node. No
+    provider takes a variant from us yet, so none says "plan".
     """
 
     name: GroupName
@@ -85,6 +126,7 @@ class NodeGroup:
     options: GroupOptions = NO_OPTIONS
     undeletable: str = ""
     price_micros: int | None = None
+    choice: VariantChoice = CLOUD_CHOOSES
 
 
 class Membership:

@@ -39,6 +39,8 @@ _CAPACITY_TYPES: Final = (
     "node.kubernetes.io/lifecycle",
 )
 _SPOT_IF_TRUE: Final = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
+#: The labels that say a node's instance type, zone and capacity type.
+VARIANT_LABELS: Final = (*_TYPES, *_ZONES, *_CAPACITY_TYPES, *_SPOT_IF_TRUE)
 _SAME_AS: Final = {"preemptible": "spot", **dict.fromkeys(("regular", "ondemand", "standard", "normal"), "on-demand")}
 #: In a row of the table: any zone, or any capacity type.
 ANY: Final = ""
@@ -222,7 +224,7 @@ class PriceBook:
 
     def _in_table(self, node: Node) -> int | None:
         """The price of the row that matches the node. A row with its capacity type comes before a row with its zone."""
-        kind, zone, capacity = _first(node, _TYPES), _first(node, _ZONES) or UNKNOWN_ZONE, capacity_type_of(node)
+        kind, zone, capacity = instance_type_of(node), zone_of(node) or UNKNOWN_ZONE, capacity_type_of(node)
         rows = ((kind, zone, capacity), (kind, ANY, capacity), (kind, zone, ANY), (kind, ANY, ANY))
         return next((self.table[row] for row in rows if row in self.table), None)
 
@@ -236,6 +238,16 @@ class PriceBook:
 def by_weight(overlays: Iterable[PriceOverlay]) -> tuple[PriceOverlay, ...]:
     """NodeOverlays in the order in which Karpenter applies them: the heaviest first, of equal ones by name."""
     return tuple(sorted(overlays, key=lambda overlay: (-overlay.weight, overlay.name)))
+
+
+def instance_type_of(node: Node) -> str:
+    """The node's instance type; "" if no label says it."""
+    return _first(node, _TYPES)
+
+
+def zone_of(node: Node) -> str:
+    """The node's zone; "" if no label says it."""
+    return _first(node, _ZONES)
 
 
 def capacity_type_of(node: Node) -> str:

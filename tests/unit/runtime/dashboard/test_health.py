@@ -43,7 +43,7 @@ def advice(*pods: Pod, seconds: float = 0.0) -> Iterator[str]:
         instant=Instant(0.0),
         generation=Generation(1),
         group_status={group.name: status},
-        pending=_counts(plan),
+        pending=_counts(plan, {}),
     )
     loop: dict[str, Any] = record_document(record)
     return (problem.text for problem in _of_loop(loop) if problem.code == "limit large")

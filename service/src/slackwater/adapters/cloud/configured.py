@@ -83,6 +83,7 @@ class ConfiguredProvider:
             min_size=max(group.min_size, entry.min_size),
             max_size=min(group.max_size, entry.max_size),
             template=group.template if entry.template is None else entry.template,
+            choice=group.choice if entry.template is None else group.choice.settled_by(entry.template),
         )
 
     @contextmanager

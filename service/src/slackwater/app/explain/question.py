@@ -22,7 +22,7 @@ from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.disagreement.state import Disagreement
 from slackwater.controllers.placement.filter_facts import FilterFacts
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES
-from slackwater.controllers.scaleup.growable_groups import growable_group, leave_out
+from slackwater.controllers.scaleup.growable_groups import growable_groups, leave_out
 from slackwater.controllers.slack.report import slack_in_group
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.explain.explain_input import ExplainInput
@@ -41,7 +41,7 @@ from slackwater.explain.workloads import (
 from slackwater.model.columns import SCHEMA, NodeColumns
 from slackwater.model.history import HistoryLine
 from slackwater.model.ids import Instant, NodeName, Row, UnixTime
-from slackwater.model.nodegroups import GroupName, Membership
+from slackwater.model.nodegroups import AS_TEMPLATE, GroupName, Membership
 from slackwater.model.objects import Pod
 from slackwater.model.pauses import Pause
 from slackwater.model.scheduler_profile import with_default_spread
@@ -117,9 +117,14 @@ class ExplainQuestion:
         priorities = NO_PRIORITIES if self.group_registry is None else self.group_registry.priorities or NO_PRIORITIES
         prices = None if self.group_registry is None else self.group_registry.prices
         scale_up = scale_up_policy_of(self.settings, priorities=priorities, prices=prices, after_scheduler=False)
+        # A node is removed from its group, not from a variant.
+        statuses = list(self._group_status.values())
+        if isinstance(self.read, NodeContext):
+            statuses = [replace(each, group=replace(each.group, choice=AS_TEMPLATE)) for each in statuses]
         groups = {
-            name: growable_group(replica, each, each.closed(self.now), daemons=replica.daemons, policy=scale_up)
-            for name, each in self._group_status.items()
+            group.name: group
+            for each in statuses
+            for group in growable_groups(replica, each, each.closed(self.now), daemons=replica.daemons, policy=scale_up)
         }
         pods = [self.read.pod] if isinstance(self.read, PodFacts) else []
         running_pods = [pod for group in groups.values() if group.template is not None for pod in group.template.running_pods]
@@ -173,8 +178,9 @@ class ExplainQuestion:
         pod = self.read.pod if isinstance(self.read, PodFacts) else None
         yielding = nullcontext() if pod is not None and pod.priority < cutoff else replica.yielding_below(cutoff)
         with _as_seen(replica), yielding:
-            for name, group in explain_input.groups.items():
-                leave_out(replica, self._group_status[name], group, self.unix_now)
+            for name, status in self._group_status.items():
+                of_group = [group for group in explain_input.groups.values() if group.owner == name]
+                leave_out(replica, status, of_group, self.unix_now)
             yield
 
 

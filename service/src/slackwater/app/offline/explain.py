@@ -60,7 +60,7 @@ def _explain_input(
     """The input, on the snapshot on which scale-up is planned: nodes that have not started count as upcoming, unless the
     question is about a node; expendable pods yield their room, unless it is about one of them. `now`: None: the clock's."""
     prices = price_book_of(settings, overlays=cluster.price_overlays)
-    groups, group_of, starting = growable_groups(cluster, settings, prices=prices, variants=what == "pod")
+    groups, group_of, starting = growable_groups(cluster, settings, prices=prices, variants=what != "node")
     snapshot = snapshot_of(cluster)
     running_pods, cutoff = RunningPods(snapshot, cluster.pods), settings.autoscaler.scale_up.expendable_pods_priority_cutoff
     if not any(what == "pod" and pod.key == key and pod.priority < cutoff for pod in cluster.pods):
@@ -108,10 +108,11 @@ def _explained(
             explanation = explain_node(_of_nodes(explain_input, cluster), NodeName(name), NodeContext(waits=kept))
             return structs.replace(explanation, remarks=plan.remarks), plan.skipped
         case "group":
-            if name not in explain_input.groups:
-                names = ", ".join(sorted(explain_input.groups)) or "none"
+            owners = {group.owner for group in explain_input.groups.values()}
+            if name not in owners:
+                names = ", ".join(sorted(owners)) or "none"
                 raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {names}")
-            group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False, variants=False)
+            group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False)
             nodes = [node for node, of in explain_input.group_of.items() if of == group]
             facts = {} if grown.found.slack is None else {"slack": slack_in_group(grown.found.slack, group, nodes)}
             explanation = structs.replace(explain_group(explain_input, group, facts), remarks=(*cluster.remarks, *grown.unmet))

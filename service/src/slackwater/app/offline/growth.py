@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from slackwater.app.offline.cluster import Cluster
-from slackwater.app.offline.known_groups import labelled_groups
+from slackwater.app.offline.known_groups import KnownGroup, labelled_groups
 from slackwater.app.offline.placement import as_accounted, pending_pods, snapshot_of
-from slackwater.app.offline.variants import VariantNodes, variants_of
 from slackwater.app.policies import policy_of, scale_up_policy_of, slack_policy_of, taint_rules_of
 from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings
@@ -23,13 +22,14 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.growable_groups import price_of_new
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.template import Slices, awaits_devices, awaits_slices, template_of
+from slackwater.controllers.scaleup.variants import Members, Own, VariantKey, by_variant, variants_of
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand, asked_by
 from slackwater.controllers.slack.report import unmet
 from slackwater.controllers.slack.scale_up import LoopPlans, SlackInquiry, plan_with_slack
 from slackwater.fit.plugins.node_accounting import EVERY_SCHEDULER
 from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
-from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.model.nodegroups import AS_TEMPLATE, GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
 from slackwater.model.prices import PriceBook
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -77,7 +77,6 @@ def planned_growth(
     *,
     accounting: bool,
     plan_steps: int = 0,
-    variants: bool = True,
     replica: SnapshotReplica | None = None,
     clock: Callable[[], float] = time.process_time,
 ) -> Grown:
@@ -93,7 +92,7 @@ def planned_growth(
         plan_steps=plan_steps,
     )
     cluster = as_accounted(cluster) if accounting else cluster
-    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices, variants=variants)
+    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices)
     slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
     ledger = policy_of(settings).nodes if accounting else None
     snapshot = snapshot_of(cluster, policy=ledger) if replica is None else replica.snapshot
@@ -135,7 +134,7 @@ def removal_groups(
     """The groups whose nodes may be removed, and the group of each node, from the result of `growable_groups`. If neither
     configuration nor labels name a group, all nodes but those of the control plane form one."""
     if groups or cluster.groups is not None:
-        return {each.owner: each.whole or each.group for each in groups}, group_of
+        return {each.owner: each.provided for each in groups}, group_of
     names = [node.name for node in cluster.nodes if not runs_control_plane(node)]
     whole = NodeGroup(name=_EVERY_NODE, provider="", min_size=0, max_size=len(names), target=len(names), instances=())
     return {_EVERY_NODE: whole}, dict.fromkeys(names, _EVERY_NODE)
@@ -162,44 +161,52 @@ def growable_groups(
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
     for found in known:
         nodes = by_group.get(found.group.name, [])
-        whole = replace(found.group, target=found.group.target + len(nodes) - len(found.nodes))
-        parts = variants_of(whole, nodes, found.coming) if variants and cluster.groups is None else []
-        for part in parts or (VariantNodes(group=whole, nodes=nodes, coming=found.coming),):
-            template = template_of(
-                part.group,
-                [node for node in part.nodes if node.name not in found.starting],
+        target = found.group.target + len(nodes) - len(found.nodes)
+        whole = replace(found.group, target=target, choice=found.group.choice if variants else AS_TEMPLATE)
+
+        def make(group: NodeGroup, some: Sequence[Node], own: Own, found: KnownGroup = found) -> Template | None:
+            return template_of(
+                group,
+                [node for node in some if node.name not in found.starting],
                 pods_on=lambda name: running_pods.get(name, ()),
-                bought=found.bought,
+                bought=[each for each in found.bought if own(VariantKey.of(each.node))],
                 daemons=cluster.daemons,
                 taints=taints,
                 kubernetes=cluster.kubernetes.version,
                 csi_nodes=cluster.storage.csi_nodes or {},
                 published=published,
             )
-            for node in part.nodes:
-                used = any(not is_daemon(pod) for pod in running_pods.get(node.name, ()))
-                if node.name in found.starting or _awaits(node, template, taints, published, used=used):
-                    starting.append(node.name)
-                else:
-                    group_of[node.name] = whole.name
+
+        members = Members(nodes=nodes, by_key=by_variant(nodes), coming=found.coming)
+        for part in variants_of(whole, members, make):
+            late = [
+                node.name
+                for node in part.nodes
+                if node.name in found.starting
+                or _awaits(node, part.template, taints, published, pods=running_pods.get(node.name, ()))
+            ]
+            starting += late
             groups.append(
                 GrowableGroup(
                     group=part.group,
-                    template=template if template is None else part.holding_everywhere(template),
-                    upcoming=part.coming + sum(node.name not in group_of for node in part.nodes),
+                    template=part.template,
+                    upcoming=part.coming + len(late),
                     skip_reason=found.skip_reason,
-                    price=price_of_new(whole, template, prices),
-                    whole=whole if parts else None,
+                    price=price_of_new(whole, part.template, prices),
+                    whole=part.whole,
                 )
             )
+        late_nodes = frozenset(starting)
+        group_of |= {node.name: whole.name for node in nodes if node.name not in late_nodes}
     return tuple(groups), group_of, starting
 
 
-def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Slices, *, used: bool) -> bool:
-    """True if the node is still starting: its devices are missing, or it has a start-up taint. A node with pods (`used`) needs
-    no extended resource that others of its group have: somebody may have added that to them."""
+def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Slices, *, pods: Sequence[Pod]) -> bool:
+    """True if the node is still starting: its devices are missing, or it has a start-up taint. A node with `pods` other than
+    those of DaemonSets needs no extended resource that others of its group have: somebody may have added that to them."""
     if template is None:
         return False
+    used = any(not is_daemon(pod) for pod in pods)
     if (not used and awaits_devices(node, template.node)) or awaits_slices(node, template.node, published):
         return True
     return node.ready and any(taints.is_startup(taint.key) for taint in node.taints)

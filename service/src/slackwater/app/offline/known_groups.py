@@ -3,7 +3,7 @@
 A group comes from the configuration, with the nodes that carry its label, or from a running service (`whatif.question`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from slackwater.app.settings.autoscaling import Template
 from slackwater.cluster.nodegroups.status import BoughtNode
 from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.model.ids import NodeName
-from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.nodegroups import CLOUD_CHOOSES, EVEN_ZONES, GroupName, NodeGroup, VariantChoice, choice_of_provider
 from slackwater.model.objects import Node
 from slackwater_protocol.names import NODE_GROUP
 
@@ -64,17 +64,19 @@ def _labelled(node: Node, labels: Sequence[str]) -> Node:
 def labelled_groups(nodes: Sequence[Node], configured: Sequence[GroupSettings]) -> tuple[KnownGroup, ...]:
     """The groups of the configuration with their nodes. If none is configured: a group with default limits for each value of
     the nodes' group label."""
-    by_group: dict[str, list[NodeName]] = {}
+    by_group: dict[str, list[Node]] = {}
     for node in nodes:
         if name := node.labels.get(NODE_GROUP):
-            by_group.setdefault(name, []).append(node.name)
+            by_group.setdefault(name, []).append(node)
     entries = configured or [GroupSettings(name=name) for name in sorted(by_group)]
-    return tuple(configured_group(entry, by_group) for entry in entries)
+    return tuple(configured_group(entry, by_group.get(entry.name, ())) for entry in entries)
 
 
-def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeName]]) -> KnownGroup:
-    """The group of one configuration entry. `by_group` has the names of the nodes by the value of their group label."""
-    names = frozenset(by_group.get(entry.name, ()))
+def configured_group(entry: GroupSettings, nodes: Sequence[Node]) -> KnownGroup:
+    """The group of one configuration entry. `nodes`: those whose group label names it."""
+    names = frozenset(node.name for node in nodes)
+    template = template_node(entry.name, entry.template) if entry.template != Template() else None
+    choice = _choice(entry, nodes)
     group = NodeGroup(
         name=GroupName(entry.name),
         provider=entry.provider,
@@ -82,7 +84,28 @@ def configured_group(entry: GroupSettings, by_group: Mapping[str, Sequence[NodeN
         max_size=entry.max_size,
         target=len(names),
         instances=(),
-        template=template_node(entry.name, entry.template) if entry.template != Template() else None,
+        template=template,
+        choice=choice if template is None else choice.settled_by(template),
     )
     skip_reason = None if entry.enabled else SkipReason(kind="switched-off", text="the group is switched off")
     return KnownGroup(group=group, nodes=names, skip_reason=skip_reason)
+
+
+#: Who chooses the variant of a new node, by the label that names its group, as far as that is not a scaling group of a cloud.
+#: Karpenter makes a node for the pods that wait. A GKE pool has an instance group for each zone, and each grows by itself.
+_CHOICES: Final = {
+    "karpenter.sh/nodepool": VariantChoice("plan", "plan"),
+    "cloud.google.com/gke-nodepool": VariantChoice(zones="plan"),
+}
+
+
+def _choice(entry: GroupSettings, nodes: Sequence[Node]) -> VariantChoice:
+    """Who chooses the variant of the group's new nodes, by the label that names the group, and else by its provider. A group of
+    the default provider, kwok, without a template is one of whose provider nothing is known."""
+    of_provider = choice_of_provider(entry.provider, entry.id or entry.name)
+    if entry.provider == "kwok":
+        if entry.template != Template():
+            return of_provider
+        of_provider = CLOUD_CHOOSES
+    label = next((key for key in CLOUD_GROUP_LABELS for node in nodes if node.labels.get(key) == entry.name), None)
+    return of_provider if label is None else _CHOICES.get(label, EVEN_ZONES)

@@ -4,7 +4,7 @@ In: a `Cluster` and settings, planned by `growth`. Out: the plan.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -15,6 +15,7 @@ from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.costs import total_of
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.outcome import GroupRefusal, PackedNodes, ScaleUpPlan, Unhelpable
+from slackwater.controllers.scaleup.variants import by_whole
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import HourlyPrice
 from slackwater.ports.whatif_answers import (
@@ -95,37 +96,26 @@ def _groups(grown: Grown) -> Iterator[GroupScaleUp]:
         by_owner.setdefault(group.owner, []).append(group)
     for owner, parts in by_owner.items():
         found = [(part, scale_ups[part.name]) for part in parts if part.name in scale_ups]
-        costs = [grown.costs[part.name] for part in parts if part.name in grown.costs]
-        node = {cost.node for cost in costs}
+        cost = grown.costs.get(owner)
         yield GroupScaleUp(
             name=owner,
             new_nodes=sum(scale_up.count for _, scale_up in found),
             pods=[str(pod.key) for _, scale_up in found for pod in scale_up.pods],
             variants={part.name: scale_up.count for part, scale_up in found if part.whole is not None} or None,
-            price=HourlyPrice.of(node.pop()) if len(node) == 1 else None,
-            cost=HourlyPrice.of(total_of(cost.planned for cost in costs)),
+            price=None if cost is None else HourlyPrice.of(cost.node),
+            cost=None if cost is None else HourlyPrice.of(cost.planned),
         )
-
-
-def _by_group(
-    reasons: Mapping[GroupName, GroupRefusal | SkipReason], groups: Sequence[GrowableGroup]
-) -> Iterator[tuple[GroupName, GroupRefusal | SkipReason]]:
-    """The reasons by group; by variant where those of a group differ."""
-    owners = {group.name: group.owner for group in groups}
-    of_owner: dict[GroupName, list[GroupRefusal | SkipReason]] = {}
-    for name, reason in reasons.items():
-        of_owner.setdefault(owners[name], []).append(reason)
-    shared = {owner for owner, each in of_owner.items() if all(reason == each[0] for reason in each)}
-    for name, reason in reasons.items():
-        yield owners[name] if owners[name] in shared else name, reason
 
 
 def _unhelpable(found: Sequence[Unhelpable], groups: Sequence[GrowableGroup]) -> Iterator[UnhelpablePod]:
     """An entry for each pod. Of pods with the same reasons the first has them; the others too, as far as `_MOST_REASONS`
     allows, and else `same_as`, the name of the first."""
-    left = _MOST_REASONS - sum(len(unhelpable.groups) for unhelpable in found)
+    left, owners = (
+        _MOST_REASONS - sum(len(unhelpable.groups) for unhelpable in found),
+        {each.name: each.owner for each in groups},
+    )
     for unhelpable in found:
-        why = {name: _why(reason) for name, reason in _by_group(unhelpable.groups, groups)}
+        why = {name: _why(reason) for name, reason in by_whole(unhelpable.groups, owners).items()}
         first = str(unhelpable.pods[0].key)
         yield UnhelpablePod(pod=first, groups=why)
         for pod in unhelpable.pods[1:]:

@@ -17,8 +17,8 @@ from slackwater.app.offline.version import VersionRequest
 from slackwater.app.settings import Settings, SettingsError, as_file, file_paths, loads
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.model.devices import DeviceObjects
-from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater.model.objects import Node
 from slackwater.model.storage import Storage
 from slackwater.ports.protocols import WhatIfRefused
 from slackwater_protocol.names import NODE_GROUP
@@ -197,17 +197,18 @@ def regrouped(cluster: Cluster, in_force: Settings, supposed: Settings) -> Clust
         return cluster
     old = {entry.name: entry for entry in in_force.autoscaler.node_groups}
     known = {str(found.group.name): found for found in cluster.groups}
-    by_label: dict[str, list[NodeName]] = {}
+    by_label: dict[str, list[Node]] = {}
     for node in cluster.nodes:
-        by_label.setdefault(node.labels.get(NODE_GROUP, ""), []).append(node.name)
+        by_label.setdefault(node.labels.get(NODE_GROUP, ""), []).append(node)
     for entry in supposed.autoscaler.node_groups:
         if old.get(entry.name) == entry:
             continue
-        new = configured_group(entry, by_label)
+        new = configured_group(entry, by_label.get(entry.name, ()))
         if (former := known.get(entry.name)) is not None:
             group = replace(former.group, min_size=new.group.min_size, max_size=new.group.max_size)
             if new.group.template is not None:
-                group = replace(group, template=new.group.template)
+                choice = group.choice.settled_by(new.group.template)
+                group = replace(group, template=new.group.template, choice=choice)
             new = replace(former, group=group, skip_reason=new.skip_reason)
         known[entry.name] = new
     return replace(cluster, groups=tuple(known[name] for name in sorted(known)))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes
+from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes, ZoneBalance
 from slackwater.cluster.nodegroups.status import (
     Grow,
     LostInstance,
@@ -63,6 +63,7 @@ class GroupMemory:
     starts: StartTimes = field(default_factory=StartTimes)
     missing: MissingNodes = field(default_factory=MissingNodes)
     bought: BoughtNodes = field(default_factory=BoughtNodes)
+    zone_balance: ZoneBalance = field(default_factory=ZoneBalance)
 
     def grow_begun(self, scale_up: Grow, policy: NodeGroupPolicy, now: Instant) -> None:
         """Notes that a scale-up call is about to be made. Until its result is known, the scale-up may have happened."""
@@ -92,6 +93,7 @@ class GroupMemory:
         arrived = {id_: each for id_, each in observations.items() if each.started or id_ in failed}
         doubted = {id_ for id_, each in arrived.items() if id_ in failed or differs(each.marks, self._expected)}
         self.bought.observe(group, observations, self.starts.asked_at, arrived=arrived, doubted=doubted, now=now)
+        self.zone_balance.observe(self.bought.nodes(), observations.values(), group_status.coming)
         if self.overdue_missing(policy, now):
             self.back_off(policy, code="timeout", message="asked for, and never created", now=now)
         if not group_status.in_creation:
@@ -283,8 +285,12 @@ class GroupMemory:
                 self.back_off(policy, code=problem.code, message=problem.message, now=now)
 
     def _with_group_state(self, group_status: NodeGroupStatus, policy: NodeGroupPolicy) -> NodeGroupStatus:
+        group = group_status.group
+        if self.zone_balance.uneven and group.choice.zones == "evenly":
+            group = replace(group, choice=replace(group.choice, zones="cloud"))
         return replace(
             group_status,
+            group=group,
             known=self.known,
             backoff=self.backoff,
             doubtful=self.unconfirmed is not None,

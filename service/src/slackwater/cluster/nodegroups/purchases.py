@@ -2,10 +2,11 @@
 
 - `BoughtNodes`: what its new machines really are, whatever configuration and older nodes promise.
 - `StartTimes`: how long they take to start.
+- `ZoneBalance`: whether they came evenly over the zones.
 - `MissingNodes`: those of which the provider lists no instance yet.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,6 +17,7 @@ from slackwater.cluster.nodegroups.status import BoughtNode, NodeObservation
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.node_taints import TaintId, taint_id
 from slackwater.model.nodegroups import InstanceId, NodeGroup
+from slackwater.model.prices import zone_of
 from slackwater.snapshot.node_facts import HOSTNAME
 
 #: An odd number of nodes, so that one broken machine among them is outvoted.
@@ -100,6 +102,33 @@ class BoughtNodes:
         taints = tuple(taint for taint in node.taints if taint_id(taint) in first)
         bought = BoughtNode(node=structs.replace(node, taints=taints, images=()), running_pods=pods or ())
         self._seen[observation.name] = _Seen(at, first, bought)
+
+
+class ZoneBalance:
+    """Judges the nodes of each purchase once, when they have come: did the cloud spread them evenly over the group's zones?
+
+    A cloud that has no machines in one zone, or does not balance, puts a node where the group has more nodes than elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._judged: frozenset[NodeName] = frozenset()
+        #: The last purchase came unevenly.
+        self.uneven = False
+
+    def observe(self, bought: Collection[BoughtNode], nodes: Collection[NodeObservation], coming: int) -> None:
+        """`bought`: nodes of the last purchase, none if it is forgotten. `nodes`: all of the group's. `coming`: how many more
+        are on their way; they may go where the fewest are."""
+        names = frozenset(each.node.name for each in bought)
+        if names == self._judged:
+            return
+        self._judged = names
+        counts = Counter(zone_of(each.node) for each in nodes if each.node is not None)
+        del counts[""]
+        zones = {zone_of(each.node) for each in bought if each.there}.intersection(counts)
+        then = list(counts.values())
+        for _ in range(coming if zones else 0):
+            then[then.index(min(then))] += 1
+        self.uneven = any(counts[zone] > min(then) + 1 for zone in zones)
 
 
 class StartTimes:

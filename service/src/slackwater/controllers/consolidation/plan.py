@@ -33,6 +33,7 @@ from slackwater.controllers.scaledown.planning_input import PlaceholderPods, Pla
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, missing
 from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
+from slackwater.controllers.scaleup.growable_groups import price_of_new
 from slackwater.controllers.scaleup.packing.problem import Floats
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.template_nodes import TemplateNodes
@@ -107,10 +108,7 @@ def plan_consolidation(
 
 def _priced(group: GrowableGroup, prices: PriceBook) -> GrowableGroup:
     """The group with its price, and without upcoming nodes: these are for pods that wait."""
-    if group.template is None:
-        return replace(group, upcoming=0)
-    said = (group.whole or group.group).price_micros
-    return replace(group, upcoming=0, price=prices.of(group.owner, group.template.node, provider=said))
+    return replace(group, upcoming=0, price=price_of_new(group.provided, group.template, prices))
 
 
 @dataclass(slots=True, kw_only=True)

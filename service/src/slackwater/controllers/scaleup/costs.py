@@ -18,7 +18,8 @@ from slackwater.model.prices import Price, PriceBook, cost_of, price_document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCost:
-    """What a group costs an hour. `node`: one new node; None if nobody knows what it looks like. `present`: its nodes.
+    """What a group costs an hour. `node`: one new node; None if nobody knows what it looks like, or if
+    its variants differ in price. `present`: its nodes.
     `planned`: the nodes that the plan adds. The latter two are None if there are no nodes."""
 
     node: Price | None
@@ -38,16 +39,21 @@ def group_costs(
     scale_ups: Iterable[ScaleUp],
     nodes: Mapping[GroupName, Iterable[Node]],
 ) -> dict[GroupName, GroupCost]:
-    """The cost of each group. `nodes`: those that each group has now."""
+    """The cost of each group, with all its variants. `nodes`: those that each group has now."""
     if prices is None:
         return {}
     added = {scale_up.group: scale_up.count for scale_up in scale_ups}
-    found = {}
+    of_owner: dict[GroupName, list[GrowableGroup]] = {}
     for group in groups:
-        said = group.group.price_micros
-        present = Counter(prices.of(group.name, node, provider=said) for node in nodes.get(group.name, ()))
-        planned = () if group.price is None else ((group.price, added.get(group.name, 0)),)
-        found[group.name] = GroupCost(node=group.price, present=cost_of(present.items()), planned=cost_of(planned))
+        of_owner.setdefault(group.owner, []).append(group)
+    found = {}
+    for owner, parts in of_owner.items():
+        said = parts[0].group.price_micros
+        present = Counter(prices.of(owner, node, provider=said) for node in nodes.get(owner, ()))
+        new = {part.price for part in parts}
+        planned = [(part.price, added.get(part.name, 0)) for part in parts if part.price is not None]
+        node = new.pop() if len(new) == 1 else None
+        found[owner] = GroupCost(node=node, present=cost_of(present.items()), planned=cost_of(planned))
     return found
 
 

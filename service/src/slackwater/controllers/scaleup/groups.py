@@ -45,14 +45,23 @@ class Template:
     """The template of a group's new nodes. `node`: a new node, which stands for no real machine. `running_pods`: the DaemonSet
     pods that it would run.
 
-    `broken_promise`: in what the last purchase was other than promised, as a text; "" if in nothing. `differing`: the keys of
-    labels that differ between the real nodes from which the template was made.
+    `broken_promise`: in what the last purchase was other than promised, as a text; "" if in nothing. `unsure`: what of a new
+    node the cloud chooses, as a text; the template then has what every variant has. `kinds`: a new node of each instance type
+    among which the cloud chooses; empty if it does not. `differing`: the keys of labels that differ between the real nodes from
+    which the template was made.
     """
 
     node: Node
     running_pods: tuple[Pod, ...] = ()
     broken_promise: str = ""
+    unsure: str = ""
+    kinds: tuple[Node, ...] = ()
     differing: frozenset[str] = frozenset()
+
+    @property
+    def remark(self) -> str:
+        """What to say where a new node of the group is refused."""
+        return "; ".join(filter(None, (self.broken_promise, self.unsure)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +90,14 @@ class GrowableGroup:
         return self.group.name
 
     @property
+    def provided(self) -> NodeGroup:
+        """The group that the provider knows."""
+        return self.whole or self.group
+
+    @property
     def owner(self) -> GroupName:
         """The name of the group that the provider knows."""
-        return (self.whole or self.group).name
+        return self.provided.name
 
 
 #: By resource name: `cpu` in milliCPU, `memory` and huge pages in bytes, devices by number.
@@ -242,7 +256,10 @@ def _limits_left(quota: NodeQuota, groups: Sequence[GrowableGroup], nodes: Seque
 
 def _limits_of_wholes(groups: Sequence[GrowableGroup]) -> Iterable[_LimitLeft]:
     """The maximum of each group that is planned as variants."""
-    most = {group.whole.name: group.whole.max_size for group in groups if group.whole is not None}
+    most: dict[GroupName, int] = {}
+    for group in groups:
+        if group.whole is not None:
+            most[group.owner] = max(group.whole.max_size, most.get(group.owner, 0))
     for name, max_size in most.items():
         has = sum(group.group.target for group in groups if group.owner == name)
         yield _LimitLeft(text=_GROUP_FULL, left=max_size - has, takes=tuple(int(group.owner == name) for group in groups))
@@ -304,7 +321,7 @@ def similar_groups(
     kernel or the name of a scaling group differs between zones, and no list of labels to ignore can name them all.
     """
     if not balance:
-        return [(group,) for group in among]
+        return _balanced_by_the_cloud(groups, among)
     compared = [key for key in DISTINGUISHING_LABELS if key not in ignored_labels]
     #: Groups that differ in nothing but amounts, by their amounts. Cloud providers sell few sizes, so there are few keys.
     classes: dict[object, dict[tuple[int, ...], list[int]]] = {}
@@ -328,3 +345,12 @@ def similar_groups(
             near[own] = True  # needed if DaemonSets request more than the node has: a negative amount is not near itself
             found[tuple(sorted(group for number in np.flatnonzero(near).tolist() for group in members[number]))] = None
     return sorted(found)
+
+
+def _balanced_by_the_cloud(groups: Sequence[GrowableGroup], among: Sequence[int]) -> list[tuple[int, ...]]:
+    """Each group alone; only the zones of one group grow together where its cloud spreads nodes evenly over them."""
+    bundles: dict[object, list[int]] = {}
+    for at in among:
+        evenly = groups[at].whole is not None and groups[at].provided.choice.zones == "evenly"
+        bundles.setdefault(groups[at].owner if evenly else at, []).append(at)
+    return [tuple(bundle) for bundle in bundles.values()]

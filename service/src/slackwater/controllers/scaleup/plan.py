@@ -297,10 +297,10 @@ class _ScaleUpPlanning:
             return
         kinds = {KindId(kind) for kind in self._kinds[asking].tolist()}
         rows = {row for kind in kinds for row in feasible(snapshot, kind).rows.tolist()}
-        membership = Membership(group.group for group in self._groups)
+        membership = Membership(group.provided for group in self._groups)
         having = {membership.group_of(snapshot.facts.nodes[row]) for row in rows}
         self._skip_reasons = [
-            reason or (_REFUSED if group.name in having else None) for reason, group in zip(known, self._groups, strict=True)
+            reason or (_REFUSED if group.owner in having else None) for reason, group in zip(known, self._groups, strict=True)
         ]
         self._rounds_for(kinds)
         self._skip_reasons = known

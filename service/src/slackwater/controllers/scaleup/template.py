@@ -42,9 +42,10 @@ from slackwater_protocol.names import NODE_GROUP, TEMPLATE_NODE, TO_BE_DELETED_T
 
 #: Part of the names of devices, which a node reports later than its CPU and memory.
 _DEVICE_MARK: Final = "/"
-#: So many nodes that others created so long after a purchase show that machines have changed since.
-_MANY: Final = 3
-_LATER_SECONDS: Final = 900.0
+#: So many nodes that were created so long after a purchase, or after the last node of a type, show that machines have changed
+#: since.
+MANY: Final = 3
+LATER_SECONDS: Final = 900.0
 #: An odd number of nodes. Fewer than all, because machines change: the newest show what the next one will be.
 _NEWEST: Final = 9
 #: A taint that more than this part of the nodes lack is about those that have it: a detector of problems may have found one on
@@ -52,6 +53,8 @@ _NEWEST: Final = 9
 _LACKING: Final = 1 / 8
 #: Labels that every kubelet sets. Providers often assume their values, so nodes know better.
 _KUBELETS: Final = frozenset({"kubernetes.io/os", "kubernetes.io/arch"})
+#: The ends of the names of labels whose value follows from the zone.
+OF_ZONE: Final = ("/zone", "/zone-id")
 #: The resource of which configurations rarely say anything: 110, the kubelet's default, is then assumed.
 _PODS: Final = "pods"
 _EXAMPLES: Final = 3
@@ -112,7 +115,7 @@ def template_of(
             slices=usual_slices(list(bought_slices.values())) if bought_slices else slices,
         ),
         running_pods=(*usual, *(_by_itself(pod) for pod in missing if runs_on(pod, node, kubernetes))),
-        broken_promise=shortfalls(_new_node(group, others, said, taints), node) if promised else "",
+        broken_promise=_broken_promise(group, _new_node(group, others, said, taints), node) if promised else "",
         differing=differing_labels([*last, *models] if came else models),
     )
 
@@ -125,12 +128,22 @@ def _new_node(group: NodeGroup, nodes: Sequence[Node], said: Node | None, taints
     return structs.replace(node, labels={**node.labels, **({NODE_GROUP: group.name} if group.provider == "kwok" else {})})
 
 
+def _broken_promise(group: NodeGroup, promised: Node, came: Node) -> str:
+    """No zone is promised where the cloud chooses it."""
+    return shortfalls(promised if group.choice.zones == "template" else without_zone(promised), came)
+
+
+def without_zone(node: Node) -> Node:
+    """The node without labels that follow from its zone."""
+    return structs.replace(node, labels={key: value for key, value in node.labels.items() if not key.endswith(OF_ZONE)})
+
+
 def _came(bought: Sequence[BoughtNode], models: Sequence[Node]) -> Sequence[BoughtNode]:
     """The nodes of the last purchase; none if many others were created long after it."""
     names = {each.node.name for each in bought}
-    last = max((each.node.created_at or 0.0 for each in bought), default=0.0) + _LATER_SECONDS
+    last = max((each.node.created_at or 0.0 for each in bought), default=0.0) + LATER_SECONDS
     later = sum((node.created_at or 0.0) > last and node.name not in names for node in models)
-    return () if later >= _MANY else bought
+    return () if later >= MANY else bought
 
 
 def _usual_daemons(pods_on: Sequence[tuple[NodeName, Iterable[Pod]]]) -> tuple[Pod, ...]:

@@ -309,18 +309,18 @@ class RefusalSearch:
         for at, code, bits in zip(rows, here.tolist(), short[list(rows)].tolist(), strict=True):
             if code == Reason.OK or (spreads and IS_MOVING[code]):
                 continue
-            broken = self._of.template(at).broken_promise
-            refusal = alike.get((code, bits, broken))
+            remark = self._of.template(at).remark
+            refusal = alike.get((code, bits, remark))
             if refusal is None:
-                refusal = self._refusal(kind, Row(rows[at]), Reason(code), verdicts.refusal, broken)
+                refusal = self._refusal(kind, Row(rows[at]), Reason(code), verdicts.refusal, remark)
                 if refusal.reason not in _TEXTS_DIFFER:
-                    alike[code, bits, broken] = refusal
+                    alike[code, bits, remark] = refusal
             found[at] = refusal
         return found
 
-    def _refusal(self, kind: KindId, row: Row, reason: Reason, of_pod: Refusal | None, broken: str) -> GroupRefusal:
-        """The refusal for a verdict. `broken`: in what the group's nodes differ from its template, or ""."""
-        said = tuple(words(self._snapshot, kind, row, reason, of_pod)) + ((broken,) if broken else ())
+    def _refusal(self, kind: KindId, row: Row, reason: Reason, of_pod: Refusal | None, remark: str) -> GroupRefusal:
+        """The refusal for a verdict. `remark`: what is to be said of the group's new nodes, or ""."""
+        said = tuple(words(self._snapshot, kind, row, reason, of_pod)) + ((remark,) if remark else ())
         return self._known.setdefault((reason, said), GroupRefusal(reason=reason, words=said))
 
     def _one_by_one(self, kind: KindId) -> Refusals:
@@ -330,15 +330,15 @@ class RefusalSearch:
         alike: dict[object, list[int]] = {}
         for at in np.flatnonzero(IS_MOVING[self._of.codes[kind]]).tolist():
             template = self._of.template(at)
-            labels, broken = template.node.labels, template.broken_promise
-            alike.setdefault((broken, *(labels.get(key) for key in keys)), []).append(at)
+            labels, remark = template.node.labels, template.remark
+            alike.setdefault((remark, *(labels.get(key) for key in keys)), []).append(at)
         found: dict[int, GroupRefusal] = {}
         for same in alike.values():
             with self._of.template_rows(same[:1]) as rows:
                 verdicts = feasible(self._snapshot, kind)
                 reason = Reason(verdicts.codes[rows[same[0]]])
                 if reason is not Reason.OK:
-                    broken = self._of.template(same[0]).broken_promise
-                    refusal = self._refusal(kind, Row(rows[same[0]]), reason, verdicts.refusal, broken)
+                    remark = self._of.template(same[0]).remark
+                    refusal = self._refusal(kind, Row(rows[same[0]]), reason, verdicts.refusal, remark)
                     found.update(dict.fromkeys(same, refusal))
         return found

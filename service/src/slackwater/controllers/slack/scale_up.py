@@ -192,14 +192,16 @@ class _Stage:
 
     def __init__(self, snapshot: ClusterSnapshot, groups: Sequence[GrowableGroup], plan: ScaleUpPlan, system: Amounts) -> None:
         self._snapshot, self._groups, self._plan = snapshot, groups, plan
-        self._membership = Membership(group.group for group in groups)
+        self._wholes = {group.owner: group.provided for group in groups}
+        self._owners = {group.name: group.owner for group in groups}
+        self._membership = Membership(self._wholes.values())
         self.n_existing = int(snapshot.facts.live[: snapshot.n_rows].sum())
         #: The group of each row of an upcoming node.
         self._upcoming: dict[int, GroupName] = {}
         for group in groups:
             if group.template is not None:
                 names = [upcoming_name(group.name, number) for number in range(group.upcoming)]
-                self._upcoming.update(dict.fromkeys(add_nodes(snapshot, group.template, names, system=system), group.name))
+                self._upcoming.update(dict.fromkeys(add_nodes(snapshot, group.template, names, system=system), group.owner))
         self._there = snapshot.n_rows
         #: A new node of each group.
         self.slack_nodes = list[SlackNode]()
@@ -243,11 +245,13 @@ class _Stage:
             if row not in self._upcoming and works(nodes[row])
         )
         there.update(self._upcoming.values())
-        there.update(group for group, _ in self.new.values())
-        there.update({each.group: each.count for each in more.scale_ups})
+        there.update(self._owners[group] for group, _ in self.new.values())
+        for each in more.scale_ups:
+            there[self._owners[each.group]] += each.count
         return {
-            each.group: SlackPurchase(
-                nodes=there[each.group], piece=reduce(Amounts.at_least, (pod.kind.requests for pod in each.pods), NOTHING)
+            self._owners[each.group]: SlackPurchase(
+                nodes=there[self._owners[each.group]],
+                piece=reduce(Amounts.at_least, (pod.kind.requests for pod in each.pods), NOTHING),
             )
             for each in scale_ups
         }
@@ -274,8 +278,7 @@ class _Stage:
             name = self._upcoming.get(row) or self._membership.group_of(self._snapshot.facts.nodes[row])
             if name is not None:
                 counts[name] = counts.get(name, 0) + 1
-        groups = {group.name: group.group for group in self._groups}
-        most = {name: max(groups[name].target - groups[name].min_size, 0) for name in counts}
+        most = {name: max(self._wholes[name].target - self._wholes[name].min_size, 0) for name in counts}
         return {name: least for name, count in counts.items() if (least := min(count, most[name]))}
 
     def _rows_alone(self, found: SlackFound, running_pods: PodsByRow) -> list[int]:
@@ -317,14 +320,14 @@ class _Stage:
             if row in self.new:
                 group, number = self.new[row]
                 nodes[group][number].append(placeholder.pod)
-                coming[placeholder.number] = group
+                coming[placeholder.number] = self._owners[group]
                 kept.append(replace(placeholder, place=None))
             else:
                 kept.append(placeholder)
         numbers = {each.pod.uid: each.number for each in found.homeless}
         for scale_up in more.scale_ups:
             nodes.setdefault(scale_up.group, []).extend(list(pods) for pods in scale_up.nodes)
-            coming.update({numbers[pod.uid]: scale_up.group for pod in scale_up.pods})
+            coming.update({numbers[pod.uid]: self._owners[scale_up.group] for pod in scale_up.pods})
         scale_ups = tuple(ScaleUp(group=name, nodes=tuple(map(tuple, of_group))) for name, of_group in nodes.items())
         return scale_ups, tuple(kept), coming
 

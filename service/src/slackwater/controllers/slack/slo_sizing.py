@@ -256,7 +256,7 @@ def leads_of(
     found = {}
     for seen in observed:
         kinds = [share.kind for share in seen.mix]
-        ours = [group.name for group in groups if any(_takes(group, kind, comparing) for kind in kinds)]
+        ours = {group.owner for group in groups if any(_takes(group, kind, comparing) for kind in kinds)}
         # Of each group the smallest start time that at least the SLO's share of its last nodes did not exceed.
         of_groups = (sorted(starts[name]) for name in ours if starts.get(name))
         known = [times[-(-len(times) * seen.of.share_ppm // PPM) - 1] for times in of_groups]

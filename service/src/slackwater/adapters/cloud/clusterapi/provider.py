@@ -27,7 +27,7 @@ from slackwater.adapters.cloud.clusterapi.objects import (
     MachineWire,
     read_group_id,
 )
-from slackwater.model.nodegroups import NO_OPTIONS, GroupName, Instance, InstanceId, NodeGroup
+from slackwater.model.nodegroups import NO_OPTIONS, GroupName, Instance, InstanceId, NodeGroup, choice_of_provider
 from slackwater.model.objects import Node
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import CLUSTER_API_GROUP
@@ -280,4 +280,5 @@ class ClusterApiProvider:
             template=self._read_annotation(group_state.group, lambda: annotations.template(item, infrastructure), none),
             options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
             undeletable=_ROLLING if held.rolling else "",
+            choice=choice_of_provider(self.name, group_state.group),
         )

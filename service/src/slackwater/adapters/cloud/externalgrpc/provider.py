@@ -20,7 +20,7 @@ from slackwater.adapters.cloud.externalgrpc import client as rpc
 from slackwater.adapters.cloud.externalgrpc import reading
 from slackwater.adapters.cloud.externalgrpc.client import Client
 from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
-from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, Instance, NodeGroup
+from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, Instance, NodeGroup, choice_of_provider
 from slackwater.model.objects import Node
 from slackwater.ports.protocols import ProviderError
 
@@ -124,6 +124,7 @@ class ExternalGrpcProvider:
             instances=await self._instances(group),
             template=await self._template(group),
             options=await self._options(group),
+            choice=choice_of_provider(self.name, group),
         )
 
     async def _listed(self) -> dict[GroupName, pb.NodeGroup]:

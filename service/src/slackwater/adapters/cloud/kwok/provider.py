@@ -16,7 +16,7 @@ from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.node_creation import Arrivals
 from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, timeline_of
 from slackwater.model.ids import NodeName
-from slackwater.model.nodegroups import GroupName, Instance, InstanceError, InstanceId, NodeGroup
+from slackwater.model.nodegroups import GroupName, Instance, InstanceError, InstanceId, NodeGroup, choice_of_provider
 from slackwater.ports.protocols import ProviderError
 
 _OUT_OF_STOCK: Final = InstanceError(kind="out-of-resources", code="OUT_OF_STOCK", message="no more machines are to be had")
@@ -213,6 +213,7 @@ class KwokProvider:
             target=group_state.target,
             instances=tuple(sorted(self._instances(group_state), key=lambda instance: instance.id)),
             template=group.template,
+            choice=choice_of_provider(self.name, group.name),
         )
 
     def _instances(self, group_state: _GroupState) -> Iterator[Instance]:
