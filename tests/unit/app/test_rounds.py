@@ -71,21 +71,29 @@ def played(seed: int, **autoscaler: Any) -> Played:
     return play(a_cluster(seed), settings_with(**autoscaler), start=START, horizon_seconds=DAYS)
 
 
+#: Consolidation replaces nodes, too.
+REPLACING = {"consolidation": {"enabled": True}}
+
+
+@pytest.mark.parametrize("autoscaler", [{}, REPLACING], ids=["removing", "replacing"])
 @pytest.mark.parametrize("seed", range(2))
-def test_no_pod_is_lost_and_nothing_stays_cordoned(seed: int) -> None:
-    found = played(seed)
+def test_no_pod_is_lost_and_nothing_stays_cordoned(seed: int, autoscaler: Obj) -> None:
+    found = played(seed, **autoscaler)
     assert found.over
     assert found.removed
     assert found.evictions
     assert Counter(pod.key for pod in found.end.pods) == Counter(pod.key for pod in found.began.pods)
     there = {node.name for node in found.end.nodes}
     assert all(pod.node in there for pod in found.end.pods)
-    assert len(found.began.nodes) == len(there) + len(found.removed)
+    assert len(found.began.nodes) + len(found.added) == len(there) + len(found.removed)
     assert not any(node.unschedulable or any(t.key == TO_BE_DELETED_TAINT for t in node.taints) for node in found.end.nodes)
 
 
+@pytest.mark.parametrize("autoscaler", [{}, REPLACING], ids=["removing", "replacing"])
 @pytest.mark.parametrize("seed", range(2))
-def test_each_pod_goes_where_it_fits_and_no_budget_is_overdrawn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_pod_goes_where_it_fits_and_no_budget_is_overdrawn(
+    seed: int, autoscaler: Obj, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Watches each pod that is put on a node: before it is there, the filters accept the node."""
     bind, placed = VirtualCluster.bind, list[NodeName]()
 
@@ -99,7 +107,7 @@ def test_each_pod_goes_where_it_fits_and_no_budget_is_overdrawn(seed: int, monke
         bind(cluster, pod, node)
 
     monkeypatch.setattr(VirtualCluster, "bind", watched)
-    assert played(seed).evictions == len(placed)
+    assert played(seed, **autoscaler).evictions == len(placed)
 
 
 def test_the_same_arguments_give_the_same_rounds() -> None:
@@ -172,3 +180,18 @@ def test_where_nothing_may_be_removed_the_rounds_are_soon_over() -> None:
     found = played(2, scaleDown={"enabled": False})
     assert (found.removed, found.evictions, found.over) == ((), 0, True)
     assert found.plans < 9
+
+
+def test_nodes_that_are_too_full_to_go_are_replaced_where_that_is_on() -> None:
+    """Ten nodes at 56 %: none is unneeded, and six hold all pods."""
+    own = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
+    meta: Obj = {"labels": {"app": "web"}, "ownerReferences": own}
+    items = [node_manifest(f"n{at}", cpu="32", labels=node_labels(f"n{at}", "pool"), status=READY) for at in range(10)]
+    pods = [(at, number) for at in range(10) for number in range(9)]
+    items += [
+        pod_manifest(f"web-{at}-{number}", cpu="2", on=f"n{at}", meta={**meta, "uid": f"u{at}-{number}"}, status=READY)
+        for at, number in pods
+    ]
+    cluster = read_cluster(msgspec.Raw(json.dumps({"kind": "List", "items": items}).encode()))
+    ends = [play(cluster, settings_with(**each), start=START, horizon_seconds=DAYS).end for each in ({}, REPLACING)]
+    assert [len(end.nodes) for end in ends] == [10, 6]

@@ -1,10 +1,10 @@
-"""Plays the autoscaler's loops with a cluster until nothing changes any more: places, grows, removes.
+"""Plays the autoscaler's loops with a cluster until nothing changes any more: places, grows, removes, replaces.
 
 Each loop is as the service's: first the scale-up plan, then the scale-down plan beside it, then the batch of removals that may
-begin by unneeded times, cool-downs and parallelism. The service plans every `scanInterval`; a candidate keeps its place from
-one plan to the next, so here a plan is used until it has led to some removals, to nothing more, or until new nodes came. Time
-goes from event to event. The rounds are over when a plan finds nothing to do, and another one, made after the longest pause
-after which a plan may find something, does not either.
+begin by unneeded times, cool-downs, budgets and parallelism. Where nothing else is done, consolidation plans, if it is on. The
+service plans every `scanInterval`; a candidate keeps its place from one plan to the next, so here a plan is used until it has
+led to some removals, to nothing more, or until new nodes came. Time goes from event to event. The rounds are over when a plan
+finds nothing to do, and another one, made after the longest pause after which a plan may find something, does not either.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaledown import planned_removals
 from slackwater.app.policies import policy_of, scale_down_policy_of
+from slackwater.app.rounds.replacements import Replacements, status_of
 from slackwater.app.rounds.scheduler_model import SchedulerModel
 from slackwater.app.rounds.timeline import Timeline
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
@@ -26,8 +27,14 @@ from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import RunningRemovals, choose_batch
 from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions, disruptions_of
-from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState, soft_taints
-from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.controllers.scaledown.state import (
+    NOTHING_REPLACED,
+    KeptNode,
+    Removable,
+    ScaleDownPlan,
+    ScaleDownState,
+    soft_taints,
+)
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.effects import MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, UnixTime
@@ -108,6 +115,7 @@ class _Rounds:
             rules=self._policy.blocked_by,
             pace=pace,
         )
+        self._replacements = Replacements(self._cluster, cluster, settings, self._timeline)
         self._state = ScaleDownState()
         self._plan: _Plan | None = None
         self._booting = 0
@@ -118,7 +126,8 @@ class _Rounds:
         #: The pauses after which a plan may find something that the one before did not, and how many of them have passed
         #: without a change.
         recheck = self._policy.unremovable_recheck_time
-        self._pauses = (recheck, max(recheck, self._policy.blocked_by.system_pod_time))
+        self._pauses = [recheck, max(recheck, self._policy.blocked_by.system_pod_time)]
+        self._pauses += [self._replacements.rest_seconds] if self._replacements.enabled else []
         self._pause, self._changes_before_pause = 0, 0
 
     def run(self, horizon_seconds: float) -> Played:
@@ -137,12 +146,19 @@ class _Rounds:
             added=tuple(self._counts.added),
             evictions=self._drains.evictions,
             failed_removals=self._counts.failed,
-            kept=(*plan.removals.kept, *plan.held.values()),
+            kept=self._kept(plan),
             grown=plan.grown,
             seconds=self._counts.changed_after,
             plans=self._counts.plans,
             over=over,
         )
+
+    def _kept(self, plan: _Plan) -> tuple[KeptNode, ...]:
+        """Why each node stays, by the last word on it."""
+        consolidation = self._replacements.plan
+        found = {each.node: each for each in (*plan.removals.kept, *plan.held.values())}
+        found |= {} if consolidation is None else {each.node: each for each in consolidation.kept if each.node in found}
+        return tuple(found.values())
 
     # --- a loop -----------------------------------------------------------------------------------------------------------
 
@@ -150,12 +166,28 @@ class _Rounds:
         """Plans if the last plan is used up, and begins what may begin now."""
         self._take_outcomes()
         plan = self._plan
+        if plan is not None and self._replacements.enabled:
+            replacing = self._replacements.sense(self._status(plan), self._state)
+            plan.stale = plan.stale or replacing != self._state.replacing
+            self._state = replace(self._state, replacing=replacing)
         if plan is None or plan.stale or plan.begun >= self._quota:
             plan = self._planned()
         if not self._begin(plan) and self._is_idle and plan.made_at != self._timeline.now:
             plan = self._planned()
-            self._begin(plan)
+            if not self._begin(plan) and self._replacements.enabled:
+                self._replace(plan)
         return plan
+
+    def _replace(self, plan: _Plan) -> None:
+        """Begins the moves of a consolidation, if one is due, and orders their machines."""
+        status, disruptions = self._status(plan), self._disruptions(plan)
+        wanted = self._replacements.begin(plan.grown, status, self._state, disruptions, self._drains.moved)
+        if wanted is None:
+            return
+        for group, count in wanted.items():
+            self._order(group, count, plan.grown)
+        if not wanted:
+            self._timeline.after(0.0, lambda: None)  # the next loop removes the nodes
 
     @property
     def _is_idle(self) -> bool:
@@ -215,12 +247,12 @@ class _Rounds:
         if changed:
             self._cluster.put_nodes(changed.values())
 
-    def _grow(self, scale_up: ScaleUp, grown: Grown) -> None:
-        """Orders the machines of a scale-up; their nodes come together."""
-        group = next(each for each in grown.groups if each.name == scale_up.group)
+    def _order(self, name: GroupName, count: int, grown: Grown) -> None:
+        """Orders machines of a growable group; their nodes come together."""
+        group = next(each for each in grown.groups if each.name == name)
         assert group.template is not None, "a group without a template does not grow"
         first, template = len(self._counts.added), group.template
-        names = [NodeName(f"{group.owner}-new-{number}") for number in range(first, first + scale_up.count)]
+        names = [NodeName(f"{group.owner}-new-{number}") for number in range(first, first + count)]
         self._counts.added += names
         self._booting += 1
 
@@ -239,7 +271,7 @@ class _Rounds:
         """Orders the machines of the plan, and begins removals. Returns whether anything was begun."""
         ordered = () if self._booting else plan.grown.found.plan.scale_ups
         for scale_up in ordered:
-            self._grow(scale_up, plan.grown)
+            self._order(scale_up.group, scale_up.count, plan.grown)
         now, active = self._timeline.now, self._drains.active
         under_way = RunningRemovals(removals=len(active), drains=sum(not drain.empty for drain in active.values()))
         disruptions = self._disruptions(plan)
@@ -262,26 +294,11 @@ class _Rounds:
 
     def _disruptions(self, plan: _Plan) -> dict[GroupName, GroupDisruptions]:
         """The disrupted nodes of the groups with budgets."""
-        budgets, nodes = self._policy.budgets_of(plan.groups), self._cluster.replica.nodes
-        members: dict[GroupName, list[Node]] = {}
-        for name, group in plan.members.items() if budgets else ():
-            if name in nodes:
-                members.setdefault(group, []).append(nodes[name])
-        status = {
-            name: NodeGroupStatus(
-                group=group,
-                known=True,
-                ready=tuple(node.name for node in members.get(name, ()) if node.ready),
-                unready=tuple(node.name for node in members.get(name, ()) if not node.ready),
-                starting=(),
-                coming=0,
-                missing=0,
-                lost=(),
-                leaving=0,
-            )
-            for name, group in plan.groups.items()
-        }
-        return disruptions_of(budgets, status, nodes.values(), self._drains.active, now=self._timeline.now)
+        budgets, nodes = self._policy.budgets_of(plan.groups), self._cluster.replica.nodes.values()
+        return disruptions_of(budgets, self._status(plan), nodes, self._drains.active, now=self._timeline.now)
+
+    def _status(self, plan: _Plan) -> dict[GroupName, NodeGroupStatus]:
+        return status_of(plan.groups, plan.members, self._cluster)
 
     def _left(self, plan: _Plan) -> Iterator[Removable]:
         """The nodes that the plan removes and whose removal has not begun."""
@@ -297,6 +314,8 @@ class _Rounds:
             return event
         if changes != self._changes_before_pause:
             self._changes_before_pause, self._pause = changes, 0
+        if self._state.replacing != NOTHING_REPLACED:
+            return UnixTime(now + self._pauses[0])  # what cannot be emptied is given up after a while
         if waits := self._waits(plan):
             return UnixTime(max(min(waits), now) + self._interval)
         if self._pause == len(self._pauses):

@@ -81,6 +81,8 @@ class VirtualDrains:
         self.active: dict[NodeName, VirtualDrain] = {}
         self.outcomes: list[DrainOutcome] = []
         self.evictions = 0
+        #: When each successor of an evicted pod was made.
+        self.moved: dict[PodUid, UnixTime] = {}
         self._cluster, self._scheduler, self._timeline = cluster, scheduler, timeline
         self._limits, self._rules, self._pace = limits, rules, pace
         #: The removals that wait for a budget.
@@ -154,6 +156,7 @@ class VirtualDrains:
             cluster.bind(pod, drain.node.name)
             return UnremovableReason.NO_PLACE.text
         cluster.bind(new, to)
+        self.moved[new.uid] = now
         cluster.disruptions.spend([pod])
         self.evictions += 1
         drain.leaving += 1

@@ -61,15 +61,17 @@ def worth_answer(
     report = _Report(played, settings, book, horizon_seconds, start)
     return report.answer(
         by_label,
-        assumptions=_assumptions(pace, priced=has_prices(settings)),
+        assumptions=_assumptions(pace, settings),
         skipped=notes_of(played.grown.snapshot, cluster, budgets),
     )
 
 
-def _assumptions(pace: Pace, *, priced: bool) -> tuple[str, ...]:
-    without = () if priced else ("no price is configured: nodes are priced by the formula, which compares sizes",)
+def _assumptions(pace: Pace, settings: Settings) -> tuple[str, ...]:
+    unpriced = "no price is configured: nodes are priced by the formula, which compares sizes"
+    removed_only = "nodes are not replaced by cheaper ones: autoscaler.consolidation.enabled is false"
     return (
-        *without,
+        *(() if has_prices(settings) else (unpriced,)),
+        *(() if settings.autoscaler.consolidation.enabled else (removed_only,)),
         f"a new pod is ready after {pace.pod_start:g} s, a new node after {pace.node_boot:g} s; a machine is deleted in "
         f"{pace.node_removal:g} s; an evicted pod takes its whole grace period to end",
         "controllers make an evicted pod again at once, nobody changes the demand, and nothing fails",
