@@ -111,7 +111,7 @@ async def test_a_cloud_that_does_not_spread_evenly_after_all_is_believed_no_long
     pool = full(scenario, 6, EVEN_ZONES, spreading)
     pool.chooses = in_turns(kind("4", "a"))
     scenario.wants(*(needs(f"p{number}", zone="c") for number in range(2)))
-    await scenario.pass_time(600)
+    await scenario.pass_time(300)
     assert scenario.pending() == 2
     assert bought(scenario) <= 8
     assert "the cloud chooses the zone" in scenario.said("NotTriggerScaleUp")[-1].note
