@@ -1,173 +1,195 @@
-"""Generated fleets, from a seed: 1,000 nodes, 30,000 pods, 100 variants, in three shapes.
+"""What consolidation makes of generated clusters: money over the least possible, beside a rival that replaces node after node.
 
-- half-empty: a few types, from an eighth to four fifths full.
-- wrong-sizes: any types, filled with any pods that they take, until CPU or memory runs out.
-- grown: in six epochs, a type in each; then pods ended, more of them in the older epochs.
+    python -m tests.bench.simulation.fleets --fleets 10 --seed 1            # a table; seeds 1 to 10
+    python -m tests.bench.simulation.fleets -o json                         # each cluster as a line
 
-Sizes of pods are scaled until there are about 30,000. A fifth of the workloads select on-demand nodes, a tenth a zone, and of a
-twentieth no two pods share a node.
+Every plan is checked: each pod is on one node, nodes hold their pods, no pod moves twice, and the service's own verdict on a
+sample of the moved pods in the cluster after the plan. The bound is what the pods cost if they could be divided
+(`least_cost.divisible_cost`). `--ratio`: autoscaler.consolidation.minSavingRatio.
 """
 
-import random
+import argparse
+import json
+import sys
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Final
 
-import numpy as np
 from msgspec import structs
 
-from slackwater.controllers.scaleup.groups import GrowableGroup
-from slackwater.model.columns import Int64
-from slackwater.model.eviction_facts import EvictionFacts, Owner
-from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.nodegroups import GroupName
+from slackwater.app.policies import consolidation_rules_of
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
+from slackwater.controllers.consolidation.plan import plan_consolidation
+from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.fit.feasible_nodes import feasible
+from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Node, Pod
-from slackwater.model.prices import PriceBook
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from tests.bench.simulation.mixes import WORKLOADS, Mix, Variant, Workload, variants_of
+from slackwater.snapshot.running_pods import RunningPods
+from tests.bench.options import BenchFailed
+from tests.bench.simulation.grown_clusters import Generated, generated
+from tests.bench.simulation.least_cost import divisible_cost
+from tests.bench.simulation.one_by_one import OneByOne, one_by_one
+from tests.support import installed
 
-Shape = Literal["half-empty", "wrong-sizes", "grown"]
-SHAPES: Final[tuple[Shape, ...]] = ("half-empty", "wrong-sizes", "grown")
-_MIB: Final = 1 << 20
-_WORKLOADS: Final = 60
-#: How near the number of pods comes to what is asked.
-_NEAR: Final = 0.03
+_NOW: Final = UnixTime(1.8e9)
+#: Of how many moved pods of each cluster the verdict is asked.
+_SAMPLE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
-    """`on`: the variant of each node, shape (nodes,). `held`: pods of each workload on it, shape (nodes, workloads). The mix
-    has as many pods of each workload."""
+class Result:
+    """A cluster's plan. Money in dollars an hour. `over`: money after over the bound; `rival_over`: the rival's. `saved`,
+    `rival_saved`: dollars an hour for each eviction. `equal`: evictions until the plan saves what the rival saves, over the
+    rival's; None if it saves less. `least`: the smallest ratio of a move. `judged`: pods whose new place was
+    judged again."""
 
-    shape: Shape
-    mix: Mix
-    on: Int64
-    held: Int64
-
-    @property
-    def cost(self) -> int:
-        """Micros an hour."""
-        return int(self.mix.prices[self.on].sum())
-
-    def nodes(self) -> list[Node]:
-        found = []
-        templates = [variant.group().template for variant in self.mix.variants]
-        for number, variant in enumerate(self.on.tolist()):
-            template, name = templates[variant], NodeName(f"n-{number}")
-            assert template is not None
-            found.append(structs.replace(template.node, name=name, labels={**template.node.labels, HOSTNAME: name}))
-        return found
-
-    def pods(self) -> list[Pod]:
-        """All pods on their nodes, those of DaemonSets too."""
-        found = []
-        by_workload = [iter(workload.pods(f"app-{at}")) for at, workload in enumerate(self.mix.workloads)]
-        daemons = [_daemons(variant) for variant in self.mix.variants]
-        for number, (variant, held) in enumerate(zip(self.on.tolist(), self.held.tolist(), strict=True)):
-            name = NodeName(f"n-{number}")
-            found += [structs.replace(pod, node=name, uid=PodUid(f"{pod.uid}@{name}")) for pod in daemons[variant]]
-            for at, count in enumerate(held):
-                found += [next(by_workload[at]).on(name) for _ in range(count)]
-        return found
-
-    def groups(self) -> list[GrowableGroup]:
-        """A group for each variant, with the nodes that it has."""
-        found = []
-        for at, variant in enumerate(self.mix.variants):
-            group, target = variant.group(), int((self.on == at).sum())
-            found.append(replace(group, group=replace(group.group, target=target)))
-        return found
-
-    def group_of(self) -> dict[NodeName, GroupName]:
-        names = [GroupName(variant.name) for variant in self.mix.variants]
-        return {NodeName(f"n-{number}"): names[at] for number, at in enumerate(self.on.tolist())}
-
-    def prices(self) -> PriceBook:
-        return PriceBook(configured={GroupName(variant.name): variant.price for variant in self.mix.variants})
+    seed: int
+    shape: str
+    nodes: int
+    pods: int
+    cost: float
+    after: float
+    bound: float
+    over: float
+    saved: float
+    evictions: int
+    moves: int
+    coming: int
+    least: float
+    rival_over: float
+    rival_saved: float
+    rival_evictions: int
+    equal: float | None
+    cpu: float
+    steps: int
+    judged: int
 
 
-def _daemons(variant: Variant) -> list[Pod]:
-    template = variant.group().template
-    assert template is not None
-    return [
-        structs.replace(pod, eviction_facts=EvictionFacts(owner=Owner("apps", "DaemonSet", pod.key.name)))
-        for pod in template.running_pods
-    ]
+def result(case: Generated, ratio: float, *, allow_spot: bool) -> Result:
+    """Plans and checks."""
+    nodes, pods, groups, prices = case.nodes(), case.pods(), case.groups(), case.prices()
+    rules = consolidation_rules_of(installed.SETTINGS, replace(installed.SCALE_UP, prices=prices, plan_steps=0))
+    rules = replace(rules, policy=replace(rules.policy, min_saving_ratio=ratio, allow_spot=allow_spot))
+    snapshot = ClusterSnapshot.build(nodes, pods)
+    planning_input = PlanningInput(
+        snapshot=snapshot,
+        running_pods=RunningPods(snapshot, pods),
+        groups={group.name: group.group for group in groups},
+        group_of=case.group_of(),
+        budgets=(),
+    )
+    began = time.process_time()
+    plan = plan_consolidation(ScaleDownState(), planning_input, groups, rules, prices, now=_NOW)
+    cpu = time.process_time() - began
+    judged = checked(case, nodes, pods, plan)
+    rival = one_by_one(case, ratio, allow_spot=allow_spot)
+    bound = divisible_cost(case.mix)
+    return Result(
+        seed=case.mix.seed, shape=case.shape, nodes=len(nodes), pods=int(case.held.sum()), cost=plan.cost / 1e6,
+        after=plan.cost_after / 1e6, bound=bound / 1e6, over=plan.cost_after / bound,
+        saved=plan.saved / 1e6 / max(plan.evictions, 1), evictions=plan.evictions, moves=len(plan.moves),
+        coming=sum(len(move.coming) for move in plan.moves), least=min((move.ratio for move in plan.moves), default=0.0),
+        rival_over=rival.cost / bound, rival_saved=(plan.cost - rival.cost) / 1e6 / max(rival.evictions, 1),
+        rival_evictions=rival.evictions, equal=_equal(plan, rival), cpu=cpu, steps=plan.steps, judged=judged,
+    )  # fmt: skip
 
 
-def generated(seed: int, *, nodes: int = 1000, pods: int = 30_000, variants: int = 100) -> Generated:
-    """The nodes and pods of a seed."""
-    draw = random.Random(seed)
-    shape = SHAPES[seed % len(SHAPES)]
-    offered = variants_of(draw, draw.randint(1, 3), variants, gpus=False, spot=draw.random() < 0.5)
-    drawn = _workloads(draw, offered)
-    choice = _types(draw, shape, offered, nodes)
-    fill_seed, scale = draw.random(), 1.0
-    while True:
-        workloads = [_scaled(each, scale) for each in drawn]
-        mix = Mix(seed=seed, family=shape, trait="plain", workloads=tuple(workloads), variants=offered)
-        held = _filled(random.Random(fill_seed), shape, mix, choice)
-        total = int(held.sum())
-        if abs(total / pods - 1) <= _NEAR:
+def _equal(plan: ConsolidationPlan, rival: OneByOne) -> float | None:
+    left, evictions = plan.cost - rival.cost, 0
+    for move in plan.moves:
+        if left <= 0:
             break
-        scale *= (total / pods) ** 0.9
-    counted = tuple(replace(each, count=int(count)) for each, count in zip(workloads, held.sum(axis=0), strict=True))
-    return Generated(shape=shape, mix=replace(mix, workloads=counted), on=np.array(choice, np.int64), held=held)
+        left, evictions = left - move.saved, evictions + move.evictions
+    return evictions / max(rival.evictions, 1) if left <= 0 else None
 
 
-def _workloads(draw: random.Random, offered: Sequence[Variant]) -> list[Workload]:
-    zones, names = sorted({each.zone for each in offered}), [name for name in WORKLOADS if name != "gpu"]
-    weights = [draw.random() + 0.1 for _ in names]
-    found = []
-    for _ in range(_WORKLOADS):
-        cpus, memories = WORKLOADS[draw.choices(names, weights)[0]]
-        found.append(
-            Workload(
-                amounts=(draw.choice(cpus), draw.choice(memories) * _MIB, 1, 0),
-                count=0,
-                zone=draw.choice(zones) if draw.random() < 0.1 else "",
-                on_demand=draw.random() < 0.2,
-                apart=draw.random() < 0.05,
-            )
-        )
-    return found
+def checked(case: Generated, nodes: Sequence[Node], pods: Sequence[Pod], plan: ConsolidationPlan) -> int:
+    """Checks the cluster after the plan. Returns of how many moved pods the verdict was asked. Raises BenchFailed."""
+    seed, after, running, to = case.mix.seed, *_after(case, nodes, pods, plan)
+    snapshot = ClusterSnapshot.build(after, running)
+    over = snapshot.used[:, : snapshot.n_rows] > snapshot.facts.allocatable[: len(snapshot.used), : snapshot.n_rows]
+    if over.any():
+        raise BenchFailed(f"fleets: seed {seed}: {int(over.any(axis=0).sum())} nodes hold more than they have")
+    moved = [pod for pod in running if pod.uid in to]
+    some = moved[:: max(len(moved) // _SAMPLE, 1)]
+    for pod in some:
+        kind, row = snapshot.kind_id(pod.kind, pod.labels), snapshot.facts.row_of[pod.node or NodeName("")]
+        snapshot.remove(kind, row)
+        if row not in feasible(snapshot, kind).rows:
+            raise BenchFailed(f"fleets: seed {seed}: {pod.key} does not fit {pod.node}")
+        snapshot.place(kind, row)
+    return len(some)
 
 
-def _scaled(workload: Workload, scale: float) -> Workload:
-    cpu, memory, pods, gpus = workload.amounts
-    return replace(workload, amounts=(max(round(cpu * scale), 1), max(round(memory / _MIB * scale), 1) * _MIB, pods, gpus))
+def _after(
+    case: Generated, nodes: Sequence[Node], pods: Sequence[Pod], plan: ConsolidationPlan
+) -> tuple[list[Node], list[Pod], dict[PodUid, NodeName]]:
+    """The nodes and pods after the plan, and the new nodes of the moved pods."""
+    templates = {variant.name: variant.group().template for variant in case.mix.variants}
+    gone = {each.name for move in plan.moves for each in move.leaving}
+    after, running, to = [node for node in nodes if node.name not in gone], list[Pod](), dict[PodUid, NodeName]()
+    for new in (new for move in plan.moves for new in move.coming):
+        template = templates[new.group]
+        assert template is not None
+        after.append(structs.replace(template.node, name=new.name, labels={**template.node.labels, HOSTNAME: new.name}))
+        running += [pod.on(new.name) for pod in template.running_pods]
+    for each in (each for move in plan.moves for each in move.pods):
+        if each.pod.uid in to:
+            raise BenchFailed(f"fleets: seed {case.mix.seed}: {each.pod.key} moves twice")
+        to[each.pod.uid] = each.to
+    names = {node.name for node in after}
+    for pod in pods:
+        there = to.get(pod.uid, pod.node or NodeName(""))
+        if there in names:
+            running.append(pod.on(there))
+        elif pod.kind.namespace != "kube-system":
+            raise BenchFailed(f"fleets: seed {case.mix.seed}: {pod.key} is on {there}, which is gone")
+    return after, running, to
 
 
-def _types(draw: random.Random, shape: Shape, offered: Sequence[Variant], nodes: int) -> list[int]:
-    """The variant of each node."""
-    large = [at for at, each in enumerate(offered) if each.allocatable[0] > 7000]
-    if shape == "half-empty":
-        few = draw.sample(large, 4)
-        return [draw.choice(few) for _ in range(nodes)]
-    if shape == "wrong-sizes":
-        return [draw.randrange(len(offered)) for _ in range(nodes)]
-    epochs = draw.sample(large, 6)
-    return [epochs[6 * number // nodes] for number in range(nodes)]
+def table(results: Sequence[Result]) -> str:
+    """Markdown; a line for each shape."""
+    heads = ["clusters", "money before / bound", "after / bound, median", "worst", "one by one, median"]
+    heads += ["saved an eviction / that of one by one, median", "least", "evictions for the same money / those", "most"]
+    heads += ["CPU s, median", "most"]
+    shapes = [("all", results)]
+    shapes += [(shape, [each for each in results if each.shape == shape]) for shape in sorted({each.shape for each in results})]
+    lines = [f"| {' | '.join(['shape', *heads])} |", "|---|" + "---:|" * len(heads)]
+    for name, some in shapes:
+        times = [each.saved / max(each.rival_saved, 1e-9) for each in some]
+        cells = [str(len(some)), f"{median(each.cost / each.bound for each in some):.2f}"]
+        cells += [f"{median(each.over for each in some):.3f}", f"{max(each.over for each in some):.3f}"]
+        cells += [f"{median(each.rival_over for each in some):.3f}", f"{median(times):.2f}", f"{min(times):.2f}"]
+        equal = [each.equal for each in some if each.equal is not None]
+        cells += [f"{median(equal):.2f}", f"{max(equal):.2f}"] if len(equal) == len(some) else ["", ""]
+        cells += [f"{median(each.cpu for each in some):.1f}", f"{max(each.cpu for each in some):.1f}"]
+        lines.append(f"| {' | '.join([name, *cells])} |")
+    return "\n".join(lines)
 
 
-def _filled(draw: random.Random, shape: Shape, mix: Mix, choice: Sequence[int]) -> Int64:
-    """Pods of each workload on each node, shape (nodes, workloads)."""
-    held = np.zeros((len(choice), len(mix.workloads)), np.int64)
-    for number, variant in enumerate(choice):
-        able = np.flatnonzero(mix.takes[variant]).tolist()
-        most = {"half-empty": draw.uniform(0.13, 0.8), "wrong-sizes": draw.uniform(0.5, 1.0), "grown": 1.0}[shape]
-        some = draw.sample(able, min(len(able), 8))
-        free, wanted = mix.offered[variant].copy(), (mix.offered[variant] * (1 - most)).astype(np.int64)
-        misses = 0
-        while some and misses < 8:
-            at = draw.choice(some)
-            asked = mix.asked[at]
-            if (free - asked < wanted).any() or (mix.workloads[at].apart and held[number, at]):
-                misses += 1
-                continue
-            free -= asked
-            held[number, at] += 1
-        if shape == "grown":
-            ended = 0.75 - 0.6 * number / len(choice)
-            held[number] = [sum(draw.random() > ended for _ in range(count)) for count in held[number].tolist()]
-    return held
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.simulation.fleets", description=__doc__)
+    parser.add_argument("--fleets", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1, help="of the first cluster; the next have the next")
+    parser.add_argument("--ratio", type=float, default=0.5)
+    parser.add_argument("--no-spot", action="store_true", help="pods of on-demand nodes get no new spot nodes")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    asked = parser.parse_args(arguments)
+    results = []
+    for seed in range(asked.seed, asked.seed + asked.fleets):
+        results.append(result(generated(seed), asked.ratio, allow_spot=not asked.no_spot))
+        out = sys.stdout if asked.output == "json" else sys.stderr
+        print(json.dumps(asdict(results[-1])), file=out, flush=True)
+    if asked.output == "table":
+        print(table(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

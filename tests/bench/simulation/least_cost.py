@@ -61,6 +61,11 @@ def least_cost(mix: Mix, fillings: Iterable[tuple[int, Int64]]) -> LeastCost:
     return LeastCost(micros=least, optimum=found.cost, nodes=found.nodes)
 
 
+def divisible_cost(mix: Mix) -> float:
+    """A bound that needs no rounds: micros an hour if pods could be divided."""
+    return _Program(mix).divisible()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Optimum:
     cost: float

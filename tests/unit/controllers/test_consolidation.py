@@ -1,6 +1,24 @@
 """Which sets of nodes are replaced by cheaper sets: on plans of small clusters."""
 
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from slackwater.controllers.consolidation.candidates import NodeFacts
+from slackwater.controllers.scaledown.state import DrainFailure, ScaleDownState
+from slackwater.fit.drainability import RuleFacts
+from slackwater.fit.evacuation import Evacuated, Evacuations
+from slackwater.fit.remaining_pdb_tracker import Disruptions
+from slackwater.model.eviction_facts import EvictionFacts
+from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.running_pods import RunningPods
+from tests.support import installed
+from tests.support.builders import a_budget
 from tests.support.consolidating import PricedCluster, coming, kept, leaving, rules
+from tests.support.removing import NOW, machine, replica
 
 SPOT = {"karpenter.sh/capacity-type": "spot"}
 
@@ -63,3 +81,111 @@ def test_new_spot_nodes_are_for_pods_of_spot_nodes_unless_the_user_allows_more()
     assert cluster.planned().moves == ()
     plan = cluster.planned(rules(allow_spot=True))
     assert (len(leaving(plan)), coming(plan)) == (4, {"spot": 4})
+
+
+def test_the_moves_of_one_plan_are_found_again_and_move_no_pod_twice() -> None:
+    cluster = PricedCluster()
+    for at, node in enumerate(cluster.group("large", "32", 1_600_000, nodes=12)):
+        cluster.runs(node, *["1"] * (4 + at), "3500m")
+    cluster.group("small", "8", 300_000)
+    plan = cluster.planned()
+    assert plan == cluster.planned()
+    moved = [each.pod.uid for move in plan.moves for each in move.pods]
+    assert len(moved) == len(set(moved)) == plan.evictions
+    stays = {node.name for node in cluster.nodes} - set(leaving(plan))
+    for at, move in enumerate(plan.moves):
+        there = {each.name for before in (*(plan.moves[number] for number in move.after), move) for each in before.coming}
+        assert {each.to for each in move.pods} <= stays | there
+        assert all(number < at for number in move.after)
+        assert move.saved > 0
+        assert move.ratio >= 0.5
+
+
+# --- what stays -----------------------------------------------------------------------------------------------------------
+
+
+def half_empty(**more: Any) -> PricedCluster:
+    """Three nodes, of which one can go."""
+    cluster = PricedCluster()
+    for node in cluster.group("a", "8", 400_000, nodes=3, **more):
+        cluster.runs(node, "2", "2")
+    return cluster
+
+
+def test_one_of_three_half_empty_nodes_goes() -> None:
+    assert len(leaving(half_empty().planned())) == 1
+
+
+FAILED = ScaleDownState(failed_drains={NodeName(f"a-{at}"): DrainFailure(NOW, "x") for at in range(3)})
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"known": NodeFacts(busy={NodeName(f"a-{at}") for at in range(3)})}, "NodeBusy"),
+        ({"known": NodeFacts(resting={PodUid(f"uid-a-{at}-p{2 * at}") for at in range(3)})}, "PodMovedRecently"),
+        ({"budgets": [a_budget("web", allowed=0, app="web")]}, "NotEnoughPdb"),
+        ({"state": FAILED}, "DrainFailedRecently"),
+        ({"most_steps": 1}, "NotReachedInTime"),
+        ({"following": rules(min_saving_ratio=3.0)}, "NotWorthMoving"),
+        ({"following": rules(eviction_cost=10_000_000)}, "NotWorthMoving"),
+        ({"given": {"kept_for_slack": {"a": 3}}}, "RoomKeptAsSlack"),
+    ],
+)  # fmt: skip
+def test_what_keeps_nodes(given: dict[str, Any], reason: str) -> None:
+    plan = half_empty().planned(**given)
+    assert plan.moves == ()
+    assert reason in kept(plan).values()
+
+
+def test_young_nodes_annotated_pods_and_minima_keep_nodes() -> None:
+    young = half_empty()
+    young.nodes = [structs.replace(node, created_at=UnixTime(NOW - 60.0)) for node in young.nodes]
+    assert set(kept(young.planned()).values()) == {"NodeTooYoung"}
+    fixed = half_empty()
+    fixed.pods = [structs.replace(pod, eviction_facts=EvictionFacts(do_not_disrupt=float("inf"))) for pod in fixed.pods]
+    assert set(kept(fixed.planned()).values()) == {"DoNotDisruptAnnotation"}
+    assert "NodeGroupMinSizeReached" in kept(half_empty(smallest=3).planned()).values()
+
+
+def test_a_budget_lets_as_many_pods_go_as_it_allows() -> None:
+    cluster = PricedCluster()
+    for node in cluster.group("a", "8", 400_000, nodes=8):
+        cluster.runs(node, "3")
+    assert len(leaving(cluster.planned())) == 4
+    plan = cluster.planned(budgets=[a_budget("web", allowed=2, app="web")])
+    assert (len(leaving(plan)), plan.evictions) == (2, 2)
+
+
+def test_a_group_at_its_maximum_brings_no_replacement() -> None:
+    cluster = PricedCluster()
+    (large,) = cluster.group("large", "32", 1_600_000, nodes=1)
+    cluster.group("small", "4", 200_000, largest=0)
+    cluster.runs(large, "500m")
+    assert cluster.planned().moves == ()
+
+
+def test_an_evacuation_that_is_undone_leaves_nothing_behind() -> None:
+    nodes = [machine(f"n{number}", "8") for number in range(4)]
+    pods = [replica("a", "n0", "2"), replica("b", "n1", "2"), replica("c", "n2", "2")]
+    snapshot = ClusterSnapshot.build(nodes, pods)
+    disruptions = Disruptions([a_budget("web", allowed=3, app="web")])
+    facts = RuleFacts(now=NOW, policy=installed.BLOCKED_BY, disruptions=disruptions)
+    evacuations = Evacuations(snapshot, RunningPods(snapshot, pods), facts=facts)
+    first = evacuations.evacuate(Row(0), rows=np.array([1]))
+    assert isinstance(first, Evacuated)
+    used, destinations = snapshot.used.copy(), dict(evacuations.destinations)
+    with snapshot.fork():
+        second = evacuations.evacuate(Row(1), rows=np.array([2]))  # the pod of n0 moves on
+        assert isinstance(second, Evacuated)
+        third = evacuations.evacuate(Row(2), rows=np.array([3]))
+        assert isinstance(third, Evacuated)
+        assert (len(third.moves), disruptions.left("default", "web")) == (3, 0)
+    evacuations.undo(third)
+    evacuations.undo(second)
+    assert (evacuations.destinations, disruptions.left("default", "web")) == (destinations, 2)
+    assert (snapshot.used == used).all()
+    again = evacuations.evacuate(Row(1), rows=np.array([3]))
+    assert isinstance(again, Evacuated)
+    assert {move.pod.key.name for move in again.moves} == {"a", "b"}
+    assert not evacuations.has_rescheduled_pods(Row(2))

@@ -7,11 +7,15 @@ Beyond that, a node goes if it costs more than its pods are worth at today's pri
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from slackwater.controllers.scaleup.packing.problem import Floats
 from slackwater.model.columns import Mask, Rows
+
+#: So much of the free room pods can use, because they cannot be divided.
+_USABLE: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +33,20 @@ class Worth:
     weights: Floats
     disruption_price: float
 
-    def chosen(self, usable: float) -> Rows:
-        """The positions of the candidates to replace, in the order of what they save. `usable`: which part of the free room
-        pods can use, because they cannot be divided; 0: all of them get new nodes."""
-        net = self.prices - self.disruption_price * self.disruptions
-        free = usable * self.free
+    @property
+    def _net(self) -> Floats:
+        return self.prices - self.disruption_price * self.disruptions
+
+    def sets(self) -> list[Rows]:
+        """The sets of candidates to try, that which promises most first; each as positions, in the order of what they save."""
+        into_room, beyond = self._chosen(_USABLE)
+        found = [into_room, np.concatenate([into_room, beyond]), self._chosen(0.0)[1]]
+        each = {tuple(chosen.tolist()): chosen for chosen in found if len(chosen)}
+        return sorted(each.values(), key=self._promised, reverse=True)
+
+    def _chosen(self, usable: float) -> tuple[Rows, Rows]:
+        """The candidates whose pods are to use that part of the free room, and those beyond it, whose pods get new nodes."""
+        net, free = self._net, usable * self.free
         key = net / np.maximum((self.taken + free) @ self.weights, 1e-9)
         order = np.argsort(-key, kind="stable")
         order = order[net[order] > 0]
@@ -44,4 +57,12 @@ class Worth:
         share = float((used[into_room - 1] / np.maximum(has[into_room - 1], 1e-9)).max()) if into_room else 0.0
         rest = order[into_room:]
         dear = rest[net[rest] > self.values[rest] + min(share, 1.0) * (free[rest] @ self.weights)]
-        return np.concatenate([order[:into_room], dear])
+        return order[:into_room], dear
+
+    def _promised(self, chosen: Rows) -> float:
+        """What the set saves, less what its disturbance is worth: pods for which there is no room elsewhere cost what they are
+        worth."""
+        used, has = self.taken[chosen].sum(axis=0), _USABLE * (self.room - self.free[chosen].sum(axis=0))
+        asked = used > 0
+        share = float(np.clip((has[asked] / used[asked]).min(initial=1.0), 0.0, 1.0))
+        return float(self._net[chosen].sum() - (1 - share) * self.values[chosen].sum())

@@ -1,7 +1,8 @@
 """The result of planning a consolidation, as values."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from slackwater.controllers.scaledown.state import KeptNode
@@ -69,6 +70,26 @@ class ConsolidationMove:
         for each in self.coming:
             found[each.group] = found.get(each.group, 0) + 1
         return found
+
+
+def best_first(moves: Sequence[ConsolidationMove]) -> tuple[ConsolidationMove, ...]:
+    """The moves, those of the highest ratio first, each after the moves whose new nodes it uses."""
+    waits, used_by = [len(move.after) for move in moves], [list[int]() for _ in moves]
+    for at, move in enumerate(moves):
+        for before in move.after:
+            used_by[before].append(at)
+    ready = [(-move.ratio, at) for at, move in enumerate(moves) if not move.after]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        at = heappop(ready)[1]
+        order.append(at)
+        for later in used_by[at]:
+            waits[later] -= 1
+            if not waits[later]:
+                heappush(ready, (-moves[later].ratio, later))
+    place = {at: number for number, at in enumerate(order)}
+    return tuple(replace(moves[at], after=tuple(sorted(place[each] for each in moves[at].after))) for at in order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,14 @@ from slackwater.controllers.consolidation.candidates import Candidate, Candidate
 from slackwater.controllers.consolidation.choice import Worth
 from slackwater.controllers.consolidation.market import Market, market_of
 from slackwater.controllers.consolidation.moves import Draft, divided
-from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan, LeavingNode, NewNode, PodMove
+from slackwater.controllers.consolidation.outcome import (
+    ConsolidationMove,
+    ConsolidationPlan,
+    LeavingNode,
+    NewNode,
+    PodMove,
+    best_first,
+)
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.consolidation.trial import Found, SetNode, Trials, as_new, trial_policy
 from slackwater.controllers.scaledown.eligibility import RemainingMinima
@@ -51,8 +58,6 @@ from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.money import decimal_text
 
 _HOUR: Final = 3600.0
-#: Which part of the free room the pods of a set are to use; where that saves nothing, they get new nodes.
-_USABLE: Final = (0.95, 0.0)
 #: The most sets that are tried, one after another.
 _MOST_ROUNDS: Final = 6
 _MOVES: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.BLOCK})
@@ -109,6 +114,15 @@ def plan_consolidation(
 def _priced(group: GrowableGroup, prices: PriceBook) -> GrowableGroup:
     """The group with its price, and without upcoming nodes: these are for pods that wait."""
     return replace(group, upcoming=0, price=price_of_new(group.provided, group.template, prices))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Divided:
+    """A set that was tried, and its moves."""
+
+    nodes: Sequence[SetNode]
+    found: Found
+    drafts: Sequence[Draft]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,7 +182,7 @@ class _Planning:
             if node.candidate.node not in self.kept:
                 self._keep(node.candidate.node, *self._why(node, homeless))
         return ConsolidationPlan(
-            moves=tuple(self.moves),
+            moves=best_first(self.moves),
             kept=tuple(self.kept[name] for name in names if name not in gone and name in self.kept),
             cost=self.candidates.cost,
             bound=self.market.bound,
@@ -224,20 +238,35 @@ class _Planning:
     # --- sets, one after another ------------------------------------------------------------------------------------------
 
     def _rounds(self) -> None:
-        usable = list(_USABLE)
         for _ in range(_MOST_ROUNDS):
             before = len(self.moves)
-            nodes = self._chosen(usable[0])
-            if self.steps.over():
+            best = self._best()
+            if best is None:
                 return
-            found, names = self._trials().of(nodes), dict[int, NodeName]()
-            for draft in divided([node.candidate for node in nodes], found.places, self._is_worth_it(found)):
+            nodes, found, drafts, names = best.nodes, best.found, best.drafts, dict[int, NodeName]()
+            for draft in drafts:
                 if self.steps.over():
                     return
                 self._make(draft, nodes, found, names)
-            usable = usable if len(self.moves) > before else usable[1:]
-            if not usable:
+            if len(self.moves) == before:
                 return
+
+    def _best(self) -> "_Divided | None":
+        """The set that promises most of those that save something; None if there is none."""
+        self.free = [node for node in self.free if self._is_free(node.candidate)]
+        for chosen in self._worth().sets():
+            if self.steps.over():
+                return None
+            nodes = [self.free[at] for at in chosen.tolist()]
+            found = self._trials().of(nodes)
+            drafts = divided([node.candidate for node in nodes], found.places, self._is_worth_it(found))
+            if drafts:
+                return _Divided(nodes=nodes, found=found, drafts=drafts)
+        return None
+
+    def _disruption_price(self) -> float:
+        """What a unit of disruption has to save at least, in micros an hour."""
+        return self.rules.policy.min_saving_ratio * self.candidates.cost / max(self.candidates.disruption, 1e-9)
 
     def _trials(self) -> Trials:
         groups = [
@@ -248,11 +277,6 @@ class _Planning:
         allow_spot = self.rules.policy.allow_spot
         snapshot = self.planning_input.snapshot
         return Trials(snapshot=snapshot, groups=groups, policy=policy, steps=self.steps, allow_spot=allow_spot)
-
-    def _chosen(self, usable: float) -> list[SetNode]:
-        """The next set, in the order of what its nodes save. `usable`: see `Worth.chosen`."""
-        self.free = [node for node in self.free if self._is_free(node.candidate)]
-        return [self.free[at] for at in self._worth().chosen(usable).tolist()]
 
     def _is_free(self, candidate: Candidate) -> bool:
         if candidate.node in self.planning_input.arriving or self.evacuations.has_rescheduled_pods(candidate.row):
@@ -280,7 +304,7 @@ class _Planning:
             free=free[[each.row for each in candidates]],
             room=free.sum(axis=0),
             weights=weights[:n_lines],
-            disruption_price=self.rules.policy.min_saving_ratio * self.candidates.cost / max(self.candidates.disruption, 1e-9),
+            disruption_price=self._disruption_price(),
         )
 
     # --- one move -----------------------------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ class Trials:
 def trial_policy(policy: ScaleUpPolicy) -> ScaleUpPolicy:
     """Scale-up's policy for trials: the whole demand at the lowest price, without limits on time."""
     expanders = policy.expanders if packs(policy.expanders) else ("price",)
-    return replace(policy, expanders=expanders, max_planning_time=0.0, plan_seconds=_HALF, believe_scheduler=False)
+    return replace(policy, expanders=expanders, max_planning_time=0.0, plan_seconds=_HALF, max_nodes_per_scale_up=0)
 
 
 def _less(quota: NodeQuota, nodes: Sequence[Node]) -> NodeQuota:

@@ -1,0 +1,66 @@
+"""`slackwater simulate consolidate`: what is replaced by what, what that saves, and why the other nodes stay."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.cli.main import main
+from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
+
+_HEADER = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+
+
+def a_node(name: str, cpu: str, group: str | None = None) -> Obj:
+    return node_manifest(name, cpu=cpu, labels=node_labels(name, group), meta={})
+
+
+def a_pod(name: str, on: str, cpu: str) -> Obj:
+    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
+    return pod_manifest(name, cpu=cpu, on=on, meta={"labels": {"app": "web"}, "ownerReferences": owners})
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*items: Obj, config: Obj | None = None, options: tuple[str, ...] = ()) -> str:
+        file, settings = tmp_path / "cluster.json", tmp_path / "slackwater.yaml"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        settings.write_text(yaml.safe_dump({**_HEADER, "autoscaler": config or {}}))
+        assert main(["simulate", "consolidate", "--cluster", str(file), "--config", str(settings), *options]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def a_group(name: str, price: str, cpu: str) -> Obj:
+    capacity = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+    return {"name": name, "price": price, "template": {"status": {"capacity": capacity}}}
+
+
+def test_the_last_large_node_is_replaced_by_a_small_one(run: Any) -> None:
+    config = {"nodeGroups": [a_group("large", "1.6", "32"), a_group("small", "0.2", "4")]}
+    items = [a_node("l1", "32", "large"), *(a_pod(f"p{number}", "l1", "500m") for number in range(4))]
+    answer = json.loads(run(*items, config=config, options=("-o", "json")))
+    (move,) = answer["moves"]
+    assert (move["leaving"], move["coming"], move["saved"], move["evictions"]) == (["l1"], {"small": 1}, "1.40", 4)
+    assert (answer["cost"]["perHour"], answer["costAfter"]["perHour"], answer["cost"]["basis"]) == (
+        "1.60",
+        "0.20",
+        "configured",
+    )
+    lines = run(*items, config=config, options=("-o", "table")).splitlines()
+    assert lines[0].split() == ["MOVE", "NODES", "GO", "NODES", "COME", "SAVED/HOUR", "EVICTIONS", "SAVING/DISRUPTION"]
+    assert lines[1].split()[:4] == ["1", "l1", "1", "small"]
+    assert lines[2] == "1 node would go and 1 come, with 4 evictions"
+    assert lines[3].startswith("cost of the nodes: 1.60 USD an hour (configured), after it 0.20 USD; new nodes for all pods")
+
+
+def test_without_prices_the_formula_counts_and_nothing_is_bought(run: Any) -> None:
+    items = [a_node(f"n{number}", "8") for number in range(3)]
+    items += [a_pod(f"p{number}", f"n{number}", "4") for number in range(3)]
+    text = run(*items, options=("-o", "table"))
+    assert "1 node would go and 0 come, with 1 eviction\n" in text
+    assert "USD an hour (formula)" in text
+    assert "DestinationOfOtherPods" in text
