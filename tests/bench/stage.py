@@ -118,7 +118,9 @@ def _is_ready(node: Mapping[str, Any]) -> bool:
 
 
 @asynccontextmanager
-async def a_stage(*, kwok: bool, settings: Settings | None = None, reads_too: bool = False) -> AsyncIterator[Stage]:
+async def a_stage(
+    *, kwok: bool, controllers: bool = False, settings: Settings | None = None, reads_too: bool = False
+) -> AsyncIterator[Stage]:
     """A control plane that nothing was created on but the rights of the account `slackwater`, which are those for `settings`.
 
     With `reads_too` the audit log also has what that account reads, and its Leases and Events.
@@ -131,7 +133,14 @@ async def a_stage(*, kwok: bool, settings: Settings | None = None, reads_too: bo
         # Of a flag that is given twice the last counts.
         arguments = {"kube-apiserver": [f"--audit-policy-file={policy}"]} if reads_too else {}
         async with (
-            ControlPlane(build(), kwok=kwok, ports=ports, arguments=arguments, ready_within_seconds=PATIENCE_SECONDS) as cp,
+            ControlPlane(
+                build(),
+                kwok=kwok,
+                controllers=controllers,
+                ports=ports,
+                arguments=arguments,
+                ready_within_seconds=PATIENCE_SECONDS,
+            ) as cp,
             cp.session(connections=_CONNECTIONS) as api,
         ):
             # The logs of what we start lie beside the control plane's, which are kept where a run failed.

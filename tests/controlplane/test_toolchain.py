@@ -29,7 +29,7 @@ def test_a_new_enough_go_on_the_path_is_taken_and_needs_no_installation(tmp_path
 
     found = locate(environ)
 
-    assert found == Toolchain(go=on_path / "go", version=(1, 26), from_wheel=False)
+    assert found == Toolchain(go=on_path / "go", version=(1, 26))
     assert install(found, environ) is False
 
 
@@ -39,14 +39,14 @@ def test_a_go_that_is_too_old_or_of_unknown_age_is_passed_over(tmp_path: Path, v
 
     found = locate({"PATH": f"{on_path}:/usr/bin:/bin", "SLACKWATER_CACHE_DIR": str(tmp_path)})
 
-    assert found.from_wheel
+    assert found.wheel == REQUIREMENTS
     assert found.go.is_relative_to(tmp_path / "go-toolchain")
 
 
 def test_without_any_go_the_pinned_wheel_is_named_before_it_is_installed(tmp_path: Path) -> None:
     found = locate({"PATH": str(tmp_path), "SLACKWATER_CACHE_DIR": str(tmp_path)})
 
-    assert found.from_wheel
+    assert found.wheel == REQUIREMENTS
     assert found.version == (1, 26)
     assert not found.go.exists()
 

@@ -183,6 +183,17 @@ async def test_groups_share_the_record_without_conflict() -> None:
     assert [group.target for group in await state_machine.provider.groups(timeout_seconds=60)] == [2, 2]
 
 
+async def test_groups_that_grow_at_once_write_the_record_once_each() -> None:
+    """A write that meets another one's is repeated, with all that was read for it."""
+    state_machine, names = StateMachine(SimulatedFailures()), ["pool", *(f"pool-{number}" for number in range(7))]
+    state_machine.groups += [a_group(name, simulated_failures=SimulatedFailures()) for name in names[1:]]
+    state_machine.provider = state_machine.restarted()
+    async with anyio.create_task_group() as tasks:
+        for name in names:
+            tasks.start_soon(lambda name: state_machine.provider.grow(GroupName(name), seen=0, to=2, timeout_seconds=60), name)
+    assert [method for method, _ in state_machine.store.asked if method != "GET"] == ["POST"] + ["PATCH"] * 7
+
+
 async def test_names_of_groups_that_differ_in_case_alone_stay_apart() -> None:
     state_machine = StateMachine(SimulatedFailures())
     state_machine.groups = [a_group("Pool_a"), a_group("pool-a")]

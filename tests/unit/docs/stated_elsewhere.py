@@ -14,6 +14,7 @@ from slackwater.sandbox.embedded import queue, scheduler
 from slackwater_protocol.agent import LARGEST_CPU
 from slackwater_protocol.agent_versions import _NAMES
 from slackwater_protocol.units import LARGEST
+from tests.bench.karpenter import inputs, play
 from tests.bench.simulation import bills
 from tests.loads import shapes
 from tests.unit.docs.page_numbers import Stated, stated
@@ -154,6 +155,23 @@ BENCHED: Final[tuple[Stated, ...]] = (
         *(bills.MEDIAN, bills.WORST, bills.LARGE),
     ),
     stated("benchmarks", "or more than {:g} nodes above it", bills.NODES),
+    stated(
+        "benchmarks",
+        "the same {} types of {} to {} CPU",
+        len(inputs.VARIANTS),
+        *(bound(round(each.allocatable[0], -3) // 1000 for each in inputs.VARIANTS) for bound in (min, max)),
+    ),
+    stated("benchmarks", "({}m and {}Mi)", inputs.RESERVED[0], inputs.RESERVED[1] >> 20),
+    stated(
+        "benchmarks",
+        "{} Deployments of {} pods ({:,} CPU and {:,} GiB together)",
+        len(inputs.WORKLOADS),
+        inputs.WORKLOADS[0].count,
+        round(sum(each.amounts[0] * each.count for each in inputs.WORKLOADS) / 1000),
+        round(sum(each.amounts[1] * each.count for each in inputs.WORKLOADS) / 2**30),
+    ),
+    stated("benchmarks", "{:.0f} % of each Deployment's pods end", 100 * (1 - play.STAYING)),
+    stated("benchmarks", "no pod has been pending for {:g} s", play.REST_SECONDS),
     stated(
         "benchmarks",
         "while {} more important ones preempt",

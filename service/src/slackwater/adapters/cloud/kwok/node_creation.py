@@ -113,7 +113,8 @@ class Arrivals:
             await each(group.name, numbers, lambda number: self._step(group, number, machines, members, done), width=_WIDTH)
         finally:
             if done.up:
-                await repeated(remove_from_record)
+                async with self._record.alone:
+                    await repeated(remove_from_record)
         return done
 
     async def _step(self, group: KwokGroup, number: int, machines: Machines, members: Members, done: _Pass) -> None:

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Final, Literal
 from urllib.parse import quote
 
+import anyio
 import msgspec
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, Response, ask
@@ -273,9 +274,13 @@ class Record:
     Writes have the resourceVersion as precondition. A machine is identified by its number, and numbers are never reused; so a
     late request that creates a Node again creates the same one. Once its Node is up, a machine leaves the record
     (docs/adr/0040). Failures are raised as `ProviderError`.
+
+    `alone`: to be held from reading until writing. Calls for several groups at once would otherwise conflict, and all but one
+    would read everything again.
     """
 
     def __init__(self, api: ApiCalls, *, namespace: str, name: str) -> None:
+        self.alone: Final = anyio.Lock()
         self._api = api
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{name}"

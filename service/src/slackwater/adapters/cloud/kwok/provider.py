@@ -88,12 +88,13 @@ class KwokProvider:
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
-            await repeated(lambda: self._grown(group, seen=seen, to=to))
+            async with self._record.alone:
+                await repeated(lambda: self._grown(group, seen=seen, to=to))
             self.arrivals.wake()
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
-            async with self._lock:
+            async with self._lock, self._record.alone:
                 await repeated(lambda: self._lowered(group, seen=seen, to=to))
 
     async def delete(
@@ -102,7 +103,8 @@ class KwokProvider:
         with bounded(group, timeout_seconds):
             async with self._lock:
                 ids = frozenset(instance.id for instance in instances)
-                to_delete = await repeated(lambda: self._removed_from_record(group, ids, replace=replace))
+                async with self._record.alone:
+                    to_delete = await repeated(lambda: self._removed_from_record(group, ids, replace=replace))
                 await each(group, to_delete, lambda member: nodes.delete(self._api, group, member), width=_WIDTH)
                 if replace:
                     self.arrivals.wake()

@@ -1,0 +1,87 @@
+"""Slackwater beside the real Karpenter, on the same control plane, types, prices and pods.
+
+    python -m tests.bench.karpenter [--pods 1000] [--rounds 3] [-o json]
+    python -m tests.bench.karpenter --after-fall --rounds 1
+
+Sides take turns; the figures are medians of the rounds. With --after-fall 60 % of the pods end after the burst, and Karpenter
+runs with its default consolidationPolicy and with Balanced.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from statistics import median
+from typing import Final
+
+import anyio
+
+from tests.bench import machine
+from tests.bench.karpenter import play, program, sides
+from tests.bench.karpenter.play import Outcome
+from tests.support.controlplane.build import build
+
+_OURS: Final = "slackwater"
+_SIDES: Final[Mapping[str, sides.Opener]] = {"karpenter": sides.karpenter, _OURS: sides.slackwater}
+_BALANCED: Final = "karpenter, Balanced"
+_AFTER_FALL: Final[Mapping[str, sides.Opener]] = {**_SIDES, _BALANCED: partial(sides.karpenter, "Balanced")}
+
+Runs = dict[str, list[Outcome]]
+
+
+async def measure(pods: int, rounds: int, openers: Mapping[str, sides.Opener], *, after_fall: bool) -> Runs:
+    """The outcomes of each side, by what happened."""
+    found: Runs = {}
+    for number in range(rounds):
+        for name in list(openers)[:: 1 if number % 2 == 0 else -1]:
+            async with openers[name]() as side:
+                found.setdefault(name, []).append(await play.burst(side, pods))
+                if after_fall:
+                    found.setdefault(f"{name}, after the fall", []).append(await play.fall(side, pods))
+            for what in (name, f"{name}, after the fall")[: 1 + after_fall]:
+                print(json.dumps({"what": what, **asdict(found[what][-1])}), file=sys.stderr, flush=True)
+    return found
+
+
+def table(found: Runs) -> Iterator[str]:
+    """Markdown: medians, with the lowest and highest."""
+    heads = ["seconds", "lowest", "highest", "bill (USD/h)", "lowest", "highest", "nodes", "evictions", "CPU s"]
+    yield f"| median of {len(next(iter(found.values())))} | {' | '.join(heads)} |"
+    yield "|---|" + "---:|" * len(heads)
+    for name, runs in found.items():
+        seconds, dollars = [each.seconds for each in runs], [each.micros / 1e6 for each in runs]
+        cells = [f"{value:.1f}" for value in (median(seconds), min(seconds), max(seconds))]
+        cells += [f"{value:.2f}" for value in (median(dollars), min(dollars), max(dollars))]
+        cells += [f"{median(each.nodes for each in runs):g}", f"{median(each.evictions for each in runs):g}"]
+        yield f"| {name} | {' | '.join([*cells, f'{median(each.cpu for each in runs):.1f}'])} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.karpenter", description=__doc__)
+    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--after-fall", action="store_true", help="end 60 %% of the pods, and wait until each side rests")
+    parser.add_argument("--only", action="append", choices=list(_AFTER_FALL), help="this side alone; may be repeated")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    asked = parser.parse_args(arguments)
+    build()
+    program.build()
+    openers = {
+        name: each
+        for name, each in (_AFTER_FALL if asked.after_fall else _SIDES).items()
+        if name in (asked.only or _AFTER_FALL)
+    }
+    found = anyio.run(partial(measure, asked.pods, asked.rounds, openers, after_fall=asked.after_fall))
+    context = machine.described() | {"karpenter": program.version(), "pods": asked.pods}
+    if asked.output == "json":
+        print(json.dumps({"machine": context, "runs": {name: [asdict(each) for each in runs] for name, runs in found.items()}}))
+    else:
+        print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(found)]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

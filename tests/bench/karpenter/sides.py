@@ -1,0 +1,105 @@
+"""Each side on a control plane of its own, ready for pods: Karpenter with its defaults, and Slackwater with the expander price.
+
+Both have the same kube-scheduler profile, kube-controller-manager and KWOK, which makes the nodes of both ready.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+import yaml
+
+from slackwater.app.settings import loads
+from slackwater.sandbox.free_ports import LOOPBACK
+from tests.bench import contenders
+from tests.bench.karpenter import program
+from tests.bench.karpenter.inputs import VARIANTS, Json, instance_types, node_groups, node_pool
+from tests.bench.options import PATIENCE_SECONDS, installed_service
+from tests.bench.stage import Stage, a_stage
+from tests.support.controlplane.component import Launch
+
+_CRDS_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_LOOK_EVERY_SECONDS: Final = 0.2
+#: Which consolidationPolicy Karpenter has if none is said.
+DEFAULT_POLICY: Final = "WhenEmptyOrUnderutilized"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A running one. `pid`: of the process that decides."""
+
+    stage: Stage
+    pid: int
+
+
+Opener = Callable[[], AbstractAsyncContextManager[Side]]
+
+
+@asynccontextmanager
+async def karpenter(policy: str = DEFAULT_POLICY) -> AsyncIterator[Side]:
+    """Karpenter's controller with its default settings."""
+    async with a_stage(kwok=True, controllers=True) as stage:
+        await stage.control_plane.start_scheduler(contenders.scheduler_config(None))
+        await stage.create(_CRDS_PATH, program.crds())
+        made = [(_path(each), each) for each in node_pool(policy)]
+        for path, each in made:
+            await _until(stage, path, lambda _: True)
+            await stage.create(path, [each])
+        async with stage.running(_launch(stage)) as process:
+            await _until(stage, f"{made[-1][0]}/default", _is_ready)
+            yield Side(stage=stage, pid=process.pid)
+
+
+@asynccontextmanager
+async def slackwater(more: Mapping[str, Any] | None = None) -> AsyncIterator[Side]:
+    """The installed service; `more`: of the section autoscaler."""
+    autoscaler = {"enabled": True, "expanders": ["price"], "nodeGroups": node_groups(VARIANTS), **(more or {})}
+    text = yaml.safe_dump({"autoscaler": autoscaler})
+    async with a_stage(kwok=True, controllers=True, settings=loads(contenders.HEADER + text)) as stage:
+        entrant = contenders.service(stage, installed_service(), more=text)
+        async with stage.running(entrant.launch) as process:
+            await stage.control_plane.start_scheduler(contenders.scheduler_config(entrant))
+            yield Side(stage=stage, pid=process.pid)
+
+
+def _launch(stage: Stage) -> Launch:
+    types = stage.folder / "instance-types.json"
+    types.write_text(json.dumps(instance_types(VARIANTS)))
+    health, metrics = stage.ports.take(), stage.ports.take()
+    environment = {
+        "KUBECONFIG": stage.control_plane.kubeconfig("admin"),
+        "INSTANCE_TYPES_FILE_PATH": types,
+        "HEALTH_PROBE_PORT": health,
+        "METRICS_PORT": metrics,
+        # Alone, it need not wait for a Lease.
+        "DISABLE_LEADER_ELECTION": "true",
+    }
+    launch = Launch(
+        name="karpenter",
+        program=program.build(),
+        arguments=(),
+        url=f"http://{LOOPBACK}:{health}",
+        ready_paths=("/readyz",),
+    )
+    return launch.run_by(["/usr/bin/env", *(f"{name}={value}" for name, value in environment.items())])
+
+
+def _path(item: Json) -> str:
+    return f"/apis/{item['apiVersion']}/{item['kind'].lower()}{'es' if item['kind'].endswith('s') else 's'}"
+
+
+def _is_ready(item: Json) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in item.get("status", {}).get("conditions", ()))
+
+
+async def _until(stage: Stage, path: str, holds: Callable[[Json], bool]) -> None:
+    """Until the API server has what is at the path, and it is so. TimeoutError."""
+    with anyio.fail_after(PATIENCE_SECONDS):
+        while True:
+            async with stage.api.get(path) as answer:
+                if answer.status == 200 and holds(await answer.json()):
+                    return
+            await anyio.sleep(_LOOK_EVERY_SECONDS)
