@@ -12,11 +12,12 @@ _PPM = 1_000_000
 
 
 def has_prices(settings: Settings) -> bool:
-    """True if prices are configured, or the expander `price` is used: then answers show costs."""
+    """True if prices are configured, or decide: by the expander `price`, or in consolidation. Then answers show costs."""
     autoscaler = settings.autoscaler
     return (
         autoscaler.prices is not None
         or "price" in autoscaler.expanders
+        or autoscaler.consolidation.enabled
         or any(group.price is not None for group in autoscaler.node_groups)
     )
 

@@ -214,9 +214,10 @@ class PlanMaker:
 
     def _consolidation(self, inquiry: Inquiry, scale_down: ScaleDownInquiry, found: LoopPlans) -> ConsolidationPlan | None:
         """The consolidation plan; None if none was requested, or while pods wait for new nodes: their needs come first."""
-        prices = inquiry.rules.policy.prices
-        if inquiry.consolidation is None or prices is None or found.plan.scale_ups:
+        if inquiry.consolidation is None or found.plan.scale_ups:
             return None
+        prices = inquiry.rules.policy.prices
+        assert prices is not None, "consolidation needs prices, those of the formula at least"
         return propose_consolidation(
             self.replica,
             inquiry.consolidation,
