@@ -38,6 +38,8 @@ class Pace:
 
 
 DEFAULT_PACE: Final = Pace()
+#: Without a time as its value: each set of taints that occurs is judged for each equivalence group, so there should be few.
+_LEAVING: Final = Taint(TO_BE_DELETED_TAINT, "", "NoSchedule")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,8 +94,7 @@ class VirtualDrains:
         """Begins the removal of a node."""
         node = self._cluster.replica.nodes[found.node]
         drain = self.active[found.node] = VirtualDrain(node=node, group=found.group, empty=found.empty)
-        taint = Taint(TO_BE_DELETED_TAINT, str(int(self._timeline.now)), "NoSchedule")
-        taints = (*node.taints, taint)
+        taints = (*node.taints, _LEAVING)
         self._cluster.put_nodes([structs.replace(node, taints=taints, unschedulable=node.unschedulable or self._limits.cordon)])
         self._later(drain, self._limits.settle_time, self._step)
 
