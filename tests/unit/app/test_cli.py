@@ -144,7 +144,8 @@ def test_help_does_not_wait_for_what_commands_need() -> None:
 
 
 def test_a_simulation_does_not_wait_for_what_only_the_service_needs() -> None:
-    heavy = "{'structlog', 'cryptography', 'httpx', 'slackwater.runtime.state_machine', 'slackwater.runtime.dispatcher'}"
+    parts = ("runtime.state_machine", "runtime.dispatcher", "controllers.scaledown.plan", "controllers.consolidation.plan")
+    heavy = {"structlog", "cryptography", "httpx", *(f"slackwater.{part}" for part in parts)}
     imports = "import slackwater.app.offline.files, slackwater.app.whatif.question, sys"
     done = subprocess.run(
         [sys.executable, "-c", f"{imports}; sys.exit(repr({heavy} & set(sys.modules)))"],

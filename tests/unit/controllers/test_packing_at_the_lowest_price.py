@@ -12,8 +12,9 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota
 from slackwater.controllers.scaleup.packing import part_planner, solve
 from slackwater.controllers.scaleup.packing.master import MasterProblem
 from slackwater.controllers.scaleup.packing.problem import Left, Packing, PackingProblem, Pattern
+from slackwater.model.nodegroups import ZONE
 from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import PodConstraints, PodTerm
+from slackwater.model.pod_constraints import PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.node_facts import HOSTNAME
 from tests.support import installed
@@ -107,6 +108,29 @@ def test_what_a_pattern_cannot_express_goes_to_what_is_left_of_its_nodes() -> No
     near_pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=near))
     webs = [structs.replace(each, labels=(("app", "web"),)) for each in some(3, "1", "1Gi", name="web")]
     assert grown(planned([near_pod, *webs], [a_group("g", price=5)], policy=PRICE)) == {"g": 1}
+
+
+@pytest.mark.parametrize("domains", [1, 3])
+def test_a_spread_counts_zones_without_a_node_only_by_its_least_number(domains: int) -> None:
+    """The second workload brings the first node of the dear zone, after the first one was placed."""
+    zoned = [
+        a_group(zone, a_template(zone, cpu=cpu, labels={ZONE: zone}), price=price)
+        for zone, cpu, price in (("a", "4", 3), ("b", "8", 6), ("c", "2", 9))
+    ]
+    selector = (Requirement("app", "In", ("a",)),)
+    spread = SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=selector, min_domains=domains)
+    asks = PodConstraints(spread=(spread,))
+    pods = [
+        structs.replace(pod, labels=(("app", "a"),), kind=replace(pod.kind, pod_constraints=asks))
+        for pod in some(6, "1", "1Gi", name="p", priority=9)
+    ]
+    bound = [
+        structs.replace(pod, kind=replace(pod.kind, node_selector=((ZONE, "c"),))) for pod in some(1, "1500m", "1Gi", name="z")
+    ]
+    plan = planned([*pods, *bound], zoned, policy=PRICE)
+    assert not plan.unhelpable
+    zones = {each.group: sum(pod.key.name.startswith("p") for pod in each.pods) for each in plan.scale_ups}
+    assert (zones == {"a": 2, "b": 2, "c": 2}) == (domains == 3)
 
 
 def a_problem(amounts: Sequence[Sequence[int]], demand: Sequence[int], empty: Sequence[Sequence[int]]) -> PackingProblem:

@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
-from slackwater.controllers.consolidation.plan import ConsolidationRules
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
@@ -42,6 +41,7 @@ from slackwater_protocol.durations import Duration, seconds
 
 if TYPE_CHECKING:  # commands that read a file import this module, but not these
     from slackwater.controllers.audit.loop import AuditConfig
+    from slackwater.controllers.consolidation.plan import ConsolidationRules
     from slackwater.runtime.dispatcher import DispatcherConfig
 
 PolicyT = TypeVar("PolicyT")
@@ -276,8 +276,10 @@ def consolidation_policy_of(settings: Settings) -> ConsolidationPolicy:
     return _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap)
 
 
-def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> ConsolidationRules:
+def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> "ConsolidationRules":
     """The policies that a consolidation plan follows."""
+    from slackwater.controllers.consolidation.plan import ConsolidationRules
+
     policy = consolidation_policy_of(settings)
     return ConsolidationRules(policy=policy, scale_down=scale_down_policy_of(settings), scale_up=scale_up)
 

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import structs
 
 from slackwater.app.offline.cluster import READ, Cluster, with_profiles
-from slackwater.app.offline.consolidation import consolidation_answer
 from slackwater.app.offline.known_groups import KnownGroup
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import placement_lines
@@ -209,6 +208,8 @@ def answers(
 
             return [scale_down_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
         case "consolidate":
+            from slackwater.app.offline.consolidation import consolidation_answer
+
             return [consolidation_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
 
 
