@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Final
 
+import numpy as np
 from msgspec import structs
 
 from slackwater.app.policies import consolidation_rules_of
@@ -39,6 +40,7 @@ from tests.support import installed
 _NOW: Final = UnixTime(1.8e9)
 #: Of how many moved pods of each cluster the verdict is asked.
 _SAMPLE: Final = 1000
+_MOST_DAYS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,22 @@ class Result:
 
 def result(case: Generated, ratio: float, *, allow_spot: bool) -> Result:
     """Plans and checks."""
+    plan, cpu = planned(case, ratio, allow_spot=allow_spot)
+    judged = checked(case, case.nodes(), case.pods(), plan)
+    rival = one_by_one(case, ratio, allow_spot=allow_spot)
+    bound = divisible_cost(case.mix)
+    return Result(
+        seed=case.mix.seed, shape=case.shape, nodes=len(case.on), pods=int(case.held.sum()), cost=plan.cost / 1e6,
+        after=plan.cost_after / 1e6, bound=bound / 1e6, over=plan.cost_after / bound,
+        saved=plan.saved / 1e6 / max(plan.evictions, 1), evictions=plan.evictions, moves=len(plan.moves),
+        coming=sum(len(move.coming) for move in plan.moves), least=min((move.ratio for move in plan.moves), default=0.0),
+        rival_over=rival.cost / bound, rival_saved=(plan.cost - rival.cost) / 1e6 / max(rival.evictions, 1),
+        rival_evictions=rival.evictions, equal=_equal(plan, rival), cpu=cpu, steps=plan.steps, judged=judged,
+    )  # fmt: skip
+
+
+def planned(case: Generated, ratio: float, *, allow_spot: bool) -> tuple[ConsolidationPlan, float]:
+    """The plan, and CPU seconds."""
     nodes, pods, groups, prices = case.nodes(), case.pods(), case.groups(), case.prices()
     rules = consolidation_rules_of(installed.SETTINGS, replace(installed.SCALE_UP, prices=prices, plan_steps=0))
     rules = replace(rules, policy=replace(rules.policy, min_saving_ratio=ratio, allow_spot=allow_spot))
@@ -85,18 +103,36 @@ def result(case: Generated, ratio: float, *, allow_spot: bool) -> Result:
     )
     began = time.process_time()
     plan = plan_consolidation(ScaleDownState(), planning_input, groups, rules, prices, now=_NOW)
-    cpu = time.process_time() - began
-    judged = checked(case, nodes, pods, plan)
-    rival = one_by_one(case, ratio, allow_spot=allow_spot)
-    bound = divisible_cost(case.mix)
-    return Result(
-        seed=case.mix.seed, shape=case.shape, nodes=len(nodes), pods=int(case.held.sum()), cost=plan.cost / 1e6,
-        after=plan.cost_after / 1e6, bound=bound / 1e6, over=plan.cost_after / bound,
-        saved=plan.saved / 1e6 / max(plan.evictions, 1), evictions=plan.evictions, moves=len(plan.moves),
-        coming=sum(len(move.coming) for move in plan.moves), least=min((move.ratio for move in plan.moves), default=0.0),
-        rival_over=rival.cost / bound, rival_saved=(plan.cost - rival.cost) / 1e6 / max(rival.evictions, 1),
-        rival_evictions=rival.evictions, equal=_equal(plan, rival), cpu=cpu, steps=plan.steps, judged=judged,
-    )  # fmt: skip
+    return plan, time.process_time() - began
+
+
+def continued(case: Generated, plan: ConsolidationPlan) -> Generated:
+    """The nodes and pods after the plan."""
+    at = {variant.name: number for number, variant in enumerate(case.mix.variants)}
+    coming = [new for move in plan.moves for new in move.coming]
+    on = np.concatenate([case.on, np.array([at[new.group] for new in coming], np.int64)])
+    held = np.vstack([case.held, np.zeros((len(coming), case.held.shape[1]), np.int64)])
+    number = {new.name: len(case.on) + place for place, new in enumerate(coming)}
+    number.update((NodeName(f"n-{place}"), place) for place in range(len(case.on)))
+    for each in (each for move in plan.moves for each in move.pods):
+        workload = int(each.pod.uid.split("-")[1])
+        held[number[each.of], workload] -= 1
+        held[number[each.to], workload] += 1
+    stays = np.ones(len(on), np.bool_)
+    stays[[number[each.name] for move in plan.moves for each in move.leaving]] = False
+    return replace(case, on=on[stays], held=held[stays])
+
+
+def at_rest(case: Generated, ratio: float, *, allow_spot: bool) -> tuple[Generated, int, int]:
+    """The nodes and pods once a plan a day finds nothing more, and every pod may move again each day; with all evictions, and
+    the number of plans."""
+    evictions = 0
+    for day in range(1, _MOST_DAYS):
+        plan, _ = planned(case, ratio, allow_spot=allow_spot)
+        if not plan.moves:
+            return case, evictions, day
+        case, evictions = continued(case, plan), evictions + plan.evictions
+    return case, evictions, _MOST_DAYS
 
 
 def _equal(plan: ConsolidationPlan, rival: OneByOne) -> float | None:
@@ -178,15 +214,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fleets", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1, help="of the first cluster; the next have the next")
     parser.add_argument("--ratio", type=float, default=0.5)
+    parser.add_argument("--rest", action="store_true", help="a plan a day until nothing changes; no rival, no checks")
     parser.add_argument("--no-spot", action="store_true", help="pods of on-demand nodes get no new spot nodes")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     asked = parser.parse_args(arguments)
     results = []
     for seed in range(asked.seed, asked.seed + asked.fleets):
+        if asked.rest:
+            case = generated(seed)
+            rest, evictions, days = at_rest(case, asked.ratio, allow_spot=not asked.no_spot)
+            line = {"seed": seed, "shape": case.shape, "over": rest.cost / divisible_cost(case.mix), "evictions": evictions}
+            print(json.dumps({**line, "days": days}), flush=True)
+            continue
         results.append(result(generated(seed), asked.ratio, allow_spot=not asked.no_spot))
         out = sys.stdout if asked.output == "json" else sys.stderr
         print(json.dumps(asdict(results[-1])), file=out, flush=True)
-    if asked.output == "table":
+    if asked.output == "table" and results:
         print(table(results))
     return 0
 

@@ -101,6 +101,14 @@ def test_the_moves_of_one_plan_are_found_again_and_move_no_pod_twice() -> None:
         assert move.ratio >= 0.5
 
 
+def test_no_node_is_bought_where_one_of_the_set_could_stay() -> None:
+    cluster = PricedCluster()
+    for node in cluster.group("a", "4", 200_000, nodes=3):
+        cluster.runs(node, "100m")
+    plan = cluster.planned()
+    assert (len(leaving(plan)), coming(plan), plan.evictions) == (2, {}, 2)
+
+
 # --- what stays -----------------------------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,8 @@ from slackwater.model.columns import Mask, Rows
 
 #: So much of the free room pods can use, because they cannot be divided.
 _USABLE: Final = 0.95
+#: Of up to so many candidates more sets are tried, and all of them, since what is promised holds for many nodes only.
+FEW: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +42,10 @@ class Worth:
     def sets(self) -> list[Rows]:
         """The sets of candidates to try, that which promises most first; each as positions, in the order of what they save."""
         into_room, beyond = self._chosen(_USABLE)
-        found = [into_room, np.concatenate([into_room, beyond]), self._chosen(0.0)[1]]
+        whole = np.concatenate([into_room, beyond])
+        found = [into_room, whole, self._chosen(0.0)[1]]
+        if len(self.prices) <= FEW:
+            found += [whole[:size] for size in range(1, len(whole)) if size & (size - 1) == 0 or size >= len(whole) - 2]
         each = {tuple(chosen.tolist()): chosen for chosen in found if len(chosen)}
         return sorted(each.values(), key=self._promised, reverse=True)
 

@@ -90,7 +90,8 @@ class _Division:
         coming: list[int] = []
         lacking = np.maximum(wanted - self._left, 0)
         while lacking.any():
-            helping = self._unopened * np.minimum(self._places.new, lacking).sum(axis=1)
+            kinds = np.flatnonzero(lacking)  # a few of perhaps thousands
+            helping = self._unopened * np.minimum(self._places.new[:, kinds], lacking[kinds]).sum(axis=1)
             best = int(helping.argmax()) if len(helping) else 0
             if not helping.any():
                 for new in coming:

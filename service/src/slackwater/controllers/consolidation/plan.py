@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.consolidation.candidates import Candidate, Candidates, NodeFacts, judged_nodes
-from slackwater.controllers.consolidation.choice import Worth
+from slackwater.controllers.consolidation.choice import FEW, Worth
 from slackwater.controllers.consolidation.market import Market, market_of
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.outcome import (
@@ -252,17 +252,26 @@ class _Planning:
                 return
 
     def _best(self) -> "_Divided | None":
-        """The set that promises most of those that save something; None if there is none."""
+        """The set that promises most of those that save something; of few candidates, the set that saves most, less what its
+        disturbance is worth. None if there is none."""
+        best, most = None, 0.0
         self.free = [node for node in self.free if self._is_free(node.candidate)]
         for chosen in self._worth().sets():
             if self.steps.over():
-                return None
+                return best
             nodes = [self.free[at] for at in chosen.tolist()]
             found = self._trials().of(nodes)
             drafts = divided([node.candidate for node in nodes], found.places, self._is_worth_it(found))
-            if drafts:
-                return _Divided(nodes=nodes, found=found, drafts=drafts)
-        return None
+            net = sum(self._net([nodes[at].candidate for at in draft.leaving], draft, found) for draft in drafts)
+            if drafts and (best is None or net > most):
+                best, most = _Divided(nodes=nodes, found=found, drafts=drafts), net
+            if best is not None and len(self.free) > FEW:
+                break
+        return best
+
+    def _net(self, leaving: Sequence[Candidate], draft: Draft, found: Found) -> float:
+        saved = sum(each.price for each in leaving) - sum(found.places.prices[new] for new in draft.coming)
+        return saved - self._disruption_price() * sum(each.disruption for each in leaving)
 
     def _disruption_price(self) -> float:
         """What a unit of disruption has to save at least, in micros an hour."""
