@@ -140,5 +140,7 @@ def test_wrong_arguments_are_one_line_that_says_what_is_wanted(run: Run, options
     assert want in err
 
 
-def test_a_file_without_a_node_says_what_is_wanted(run: Run) -> None:
+def test_a_file_without_a_node_or_a_pod_says_what_is_wanted(run: Run) -> None:
+    """Without pods all nodes would seem to be empty, and everything saved."""
     assert "got no node, want nodes and pods" in run(items=[a_pod("web", "n0")], code=2)[1]
+    assert "got no pod, want nodes and pods" in run(items=[a_node("n0", "m5.xlarge")], code=2)[1]

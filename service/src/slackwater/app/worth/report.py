@@ -199,7 +199,7 @@ class _Report:
         causes, found = _Causes(end.cluster), dict[tuple[UnremovableReason | None, str], list[Node]]()
         for node in end.nodes:
             why = kept.get(node.name)
-            cause = "" if why is None else causes.of(why) or f"group {end.groups[node.name]}"
+            cause = "" if why is None else causes.of(why) or _of_group(end.groups[node.name])
             found.setdefault((None if why is None else why.unremovable_reason, cause), []).append(node)
         ordered = sorted(found.items(), key=lambda each: (-end.micros(each[1]), each[0][1], str(each[0][0])))
         first = [nodes[0].name for (reason, _), nodes in ordered[:_MOST_REMEDIES] if reason is not None]
@@ -255,6 +255,10 @@ class _Causes:
             return f"Pod {pod.key}"
         _, owner = self._deployments.get((pod.key.namespace, owner), (pod.key.namespace, owner))
         return f"{owner.kind} {pod.key.namespace}/{owner.name}"
+
+
+def _of_group(group: GroupName) -> str:
+    return "nodes of no group" if group == _NO_GROUP else f"group {group}"
 
 
 def _pending(cluster: Cluster) -> int:

@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         with shown() as progress:
             cluster, settings = read_simulated(args, progress)
-            if not cluster.nodes:
+            if not (cluster.nodes and cluster.pods):  # without pods every node would count as empty
                 want = "want nodes and pods: `kubectl get nodes,pods -A -o json`"
-                raise CommandFailed([f"{source_name(args)}: got no node, {want}"])
+                raise CommandFailed([f"{source_name(args)}: got no {'pod' if cluster.nodes else 'node'}, {want}"])
             progress.step(f"playing the rounds: {len(cluster.nodes)} nodes, {len(cluster.pods)} pods")
             answer = worth_answer(
                 cluster,
