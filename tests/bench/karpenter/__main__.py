@@ -1,6 +1,6 @@
 """Slackwater beside the real Karpenter, on the same control plane, types, prices and pods.
 
-    python -m tests.bench.karpenter [--pods 1000] [--rounds 3] [-o json]
+    python -m tests.bench.karpenter [--pods 1000] [--rounds 3] [--largest 32] [-o json]
     python -m tests.bench.karpenter --after-fall --rounds 1
 
 Sides take turns; the figures are medians of the rounds. With --after-fall 60 % of the pods end after the burst, and Karpenter
@@ -19,24 +19,24 @@ from typing import Final
 import anyio
 
 from tests.bench import machine
-from tests.bench.karpenter import play, program, sides
+from tests.bench.karpenter import inputs, play, program, sides
 from tests.bench.karpenter.play import Outcome
 from tests.support.controlplane.build import build
 
 _OURS: Final = "slackwater"
 _SIDES: Final[Mapping[str, sides.Opener]] = {"karpenter": sides.karpenter, _OURS: sides.slackwater}
 _BALANCED: Final = "karpenter, Balanced"
-_AFTER_FALL: Final[Mapping[str, sides.Opener]] = {**_SIDES, _BALANCED: partial(sides.karpenter, "Balanced")}
+_AFTER_FALL: Final[Mapping[str, sides.Opener]] = {**_SIDES, _BALANCED: partial(sides.karpenter, policy="Balanced")}
 
 Runs = dict[str, list[Outcome]]
 
 
-async def measure(pods: int, rounds: int, openers: Mapping[str, sides.Opener], *, after_fall: bool) -> Runs:
-    """The outcomes of each side, by what happened."""
+async def measure(pods: int, rounds: int, openers: Mapping[str, sides.Opener], *, largest: int, after_fall: bool) -> Runs:
+    """The outcomes of each side, by what happened. `largest`: how many CPUs types may have."""
     found: Runs = {}
     for number in range(rounds):
         for name in list(openers)[:: 1 if number % 2 == 0 else -1]:
-            async with openers[name]() as side:
+            async with openers[name](inputs.types_up_to(largest)) as side:
                 found.setdefault(name, []).append(await play.burst(side, pods))
                 if after_fall:
                     found.setdefault(f"{name}, after the fall", []).append(await play.fall(side, pods))
@@ -63,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.karpenter", description=__doc__)
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--largest", type=int, default=256, help="types of at most so many CPUs")
     parser.add_argument("--after-fall", action="store_true", help="end 60 %% of the pods, and wait until each side rests")
     parser.add_argument("--only", action="append", choices=list(_AFTER_FALL), help="this side alone; may be repeated")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
@@ -74,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name, each in (_AFTER_FALL if asked.after_fall else _SIDES).items()
         if name in (asked.only or _AFTER_FALL)
     }
-    found = anyio.run(partial(measure, asked.pods, asked.rounds, openers, after_fall=asked.after_fall))
+    found = anyio.run(partial(measure, asked.pods, asked.rounds, openers, largest=asked.largest, after_fall=asked.after_fall))
     context = machine.described() | {"karpenter": program.version(), "pods": asked.pods}
     if asked.output == "json":
         print(json.dumps({"machine": context, "runs": {name: [asdict(each) for each in runs] for name, runs in found.items()}}))

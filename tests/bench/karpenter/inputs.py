@@ -23,6 +23,11 @@ VARIANTS: Final = burst().variants
 PRICES: Final[Mapping[str, int]] = {each.name: each.price for each in VARIANTS}
 
 
+def types_up_to(cpus: int) -> tuple[Variant, ...]:
+    """Those that have at most so many CPUs."""
+    return tuple(each for each in VARIANTS if each.allocatable[0] + RESERVED[0] <= 1000 * cpus)
+
+
 def instance_types(variants: Iterable[Variant]) -> list[Json]:
     """What Karpenter's kwok provider reads from INSTANCE_TYPES_FILE_PATH."""
     return [

@@ -4,10 +4,10 @@ Both have the same kube-scheduler profile, kube-controller-manager and KWOK, whi
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import yaml
@@ -18,6 +18,7 @@ from tests.bench import contenders
 from tests.bench.karpenter import program
 from tests.bench.karpenter.inputs import VARIANTS, Json, instance_types, node_groups, node_pool
 from tests.bench.options import PATIENCE_SECONDS, installed_service
+from tests.bench.simulation.mixes import Variant
 from tests.bench.stage import Stage, a_stage
 from tests.support.controlplane.component import Launch
 
@@ -35,11 +36,11 @@ class Side:
     pid: int
 
 
-Opener = Callable[[], AbstractAsyncContextManager[Side]]
+Opener = Callable[[Sequence[Variant]], AbstractAsyncContextManager[Side]]
 
 
 @asynccontextmanager
-async def karpenter(policy: str = DEFAULT_POLICY) -> AsyncIterator[Side]:
+async def karpenter(variants: Sequence[Variant] = VARIANTS, *, policy: str = DEFAULT_POLICY) -> AsyncIterator[Side]:
     """Karpenter's controller with its default settings."""
     async with a_stage(kwok=True, controllers=True) as stage:
         await stage.control_plane.start_scheduler(contenders.scheduler_config(None))
@@ -48,15 +49,15 @@ async def karpenter(policy: str = DEFAULT_POLICY) -> AsyncIterator[Side]:
         for path, each in made:
             await _until(stage, path, lambda _: True)
             await stage.create(path, [each])
-        async with stage.running(_launch(stage)) as process:
+        async with stage.running(_launch(stage, variants)) as process:
             await _until(stage, f"{made[-1][0]}/default", _is_ready)
             yield Side(stage=stage, pid=process.pid)
 
 
 @asynccontextmanager
-async def slackwater(more: Mapping[str, Any] | None = None) -> AsyncIterator[Side]:
-    """The installed service; `more`: of the section autoscaler."""
-    autoscaler = {"enabled": True, "expanders": ["price"], "nodeGroups": node_groups(VARIANTS), **(more or {})}
+async def slackwater(variants: Sequence[Variant] = VARIANTS) -> AsyncIterator[Side]:
+    """The installed service with the expander price."""
+    autoscaler = {"enabled": True, "expanders": ["price"], "nodeGroups": node_groups(variants)}
     text = yaml.safe_dump({"autoscaler": autoscaler})
     async with a_stage(kwok=True, controllers=True, settings=loads(contenders.HEADER + text)) as stage:
         entrant = contenders.service(stage, installed_service(), more=text)
@@ -65,9 +66,9 @@ async def slackwater(more: Mapping[str, Any] | None = None) -> AsyncIterator[Sid
             yield Side(stage=stage, pid=process.pid)
 
 
-def _launch(stage: Stage) -> Launch:
+def _launch(stage: Stage, variants: Sequence[Variant]) -> Launch:
     types = stage.folder / "instance-types.json"
-    types.write_text(json.dumps(instance_types(VARIANTS)))
+    types.write_text(json.dumps(instance_types(variants)))
     health, metrics = stage.ports.take(), stage.ports.take()
     environment = {
         "KUBECONFIG": stage.control_plane.kubeconfig("admin"),

@@ -4,7 +4,16 @@ import pytest
 
 from slackwater.app.settings import loads
 from tests.bench.contenders import HEADER
-from tests.bench.karpenter.inputs import PRICES, VARIANTS, WORKLOADS, bill, deployments, instance_types, node_groups
+from tests.bench.karpenter.inputs import (
+    PRICES,
+    VARIANTS,
+    WORKLOADS,
+    bill,
+    deployments,
+    instance_types,
+    node_groups,
+    types_up_to,
+)
 from tests.support.builders import amounts
 
 
@@ -32,6 +41,8 @@ def test_both_sides_have_the_same_types_rooms_and_prices() -> None:
         reserved = amounts(capacity["cpu"], capacity["memory"]).minus(amounts(allocatable["cpu"], allocatable["memory"]))
         assert reserved == amounts("100m", "10Mi")
         assert capacity["pods"] == allocatable["pods"]
+    assert [each.name for each in types_up_to(2)] == ["c-2x", "s-2x", "m-2x"]
+    assert types_up_to(256) == VARIANTS
     assert len(loads(HEADER + f"autoscaler: {{nodeGroups: {groups}}}").autoscaler.node_groups) == len(VARIANTS) == 33
 
 
