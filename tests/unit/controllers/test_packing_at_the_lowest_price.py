@@ -208,3 +208,17 @@ def test_more_limited_variants_than_one_part_looks_at_are_all_used() -> None:
 
 def money(problem: PackingProblem, packing: Packing) -> int:
     return sum(int(problem.prices[each.variant]) * each.number for each in packing.nodes)
+
+
+def test_a_limit_that_nothing_comes_near_costs_no_search() -> None:
+    """A variant counts as limited only by its own maximum, so that dearer ones with no more are left out all the same."""
+    groups = [
+        a_group(f"g{at}", a_template(f"t{at}", cpu=str(4 * (1 + at % 3)), memory="64Gi"), price=100_000 * (1 + at % 3) + at)
+        for at in range(12)
+    ]
+    pods = [a_pod(f"p{at}", cpu=f"{100 + at}m", memory="128Mi") for at in range(60)]
+    limited, free = (
+        planned(pods, groups, policy=replace(installed.SCALE_UP, max_nodes_per_scale_up=most, expanders=("price",)))
+        for most in (20, 0)
+    )
+    assert limited.packed == free.packed

@@ -66,7 +66,7 @@ def packed_option(
         empty=np.ascontiguousarray(template_nodes.empty[lines][:, first].T),
         takes=np.array([template_nodes.codes[run.kind][first] == ok for run in packed]).T,
         prices=np.array([max(prices[at], 1) for at in first], np.int64),
-        room=np.array([sum(map(budget.room, each)) for each in variants], np.int64),
+        room=np.array([sum(map(budget.left, each)) for each in variants], np.int64),
         limits=limits,
         limits_taken=taken[:, first],
     )
