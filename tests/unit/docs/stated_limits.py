@@ -144,7 +144,7 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated(
         "worth", "takes {:g} s until its node is ready, and {:g} s to be", DEFAULT_PACE.node_boot, DEFAULT_PACE.node_removal
     ),
-    stated("worth", "after the removals of a {}th of all nodes", engine.PART),
+    stated("worth", "after the removals of one node in {}", engine.PART),
     stated("explain simulate", "two minutes and have {} MiB", children.LARGEST_ANSWER // _MIB),
     stated("simulate", "its process may take {} MiB beside what it shares", children.MOST_MEMORY // _MIB),
     stated("scaleup", "A plan of the service has {:,} steps", steps.MOST_STEPS),

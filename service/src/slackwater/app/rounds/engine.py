@@ -44,7 +44,7 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.durations import seconds
 
 #: A plan is used until the removals of so many nodes have begun, as a part of all nodes; or of a whole batch, if that is more.
-PART: Final = 64
+PART: Final = 32
 _UNRIPE: Final = frozenset({UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, UnremovableReason.NOT_UNREADY_LONG_ENOUGH})
 
 
