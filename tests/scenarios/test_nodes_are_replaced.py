@@ -49,6 +49,7 @@ async def test_new_nodes_are_ready_before_the_first_eviction() -> None:
 async def test_nothing_is_replaced_unless_it_is_switched_on() -> None:
     scene = half_empty()
     scene.consolidation = replace(EAGER, enabled=False)
+    scene.shrink_policy = replace(scene.shrink_policy, only_empty=False)
     await scene.pass_time(600)
     assert scene.sizes() == {"large": 2, "small": 0}
 

@@ -1,24 +1,33 @@
-"""The autoscaler on virtual time, replacing nodes by cheaper ones: what it costs, and what must be so in the end."""
+"""The autoscaler on virtual time, replacing nodes by cheaper ones: what must be so in the end, and what must never be."""
 
 from dataclasses import replace
 
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.model.effects import Evict
 from slackwater.model.ids import NodeName
 from slackwater.model.prices import PriceBook
 from tests.support import installed
 from tests.support.cloud import Pool
 from tests.support.removing import machine
-from tests.support.shrinking import ShrinkScene
+from tests.support.shrinking import ShrinkScene, Workload
 
-EAGER = replace(installed.CONSOLIDATION, enabled=True, min_node_age=120.0, interval=30.0, pod_rest=86_400.0)
+EAGER = replace(installed.CONSOLIDATION, enabled=True, min_node_age=120.0, interval=30.0, planned_time=30.0)
 
 
 class ConsolidationScene(ShrinkScene):
-    """Machines cost what the formula says of their CPUs. `rules`: those of consolidation."""
+    """Machines cost what the formula says of them. `rules`: those of consolidation.
+
+    `lives`: how many seconds each node that is gone was there. `moved_twice`: pods that were made in place of an evicted one,
+    and evicted in turn."""
 
     def __init__(self, *, scale_down: ScaleDownPolicy | None = None, rules: ConsolidationPolicy = EAGER) -> None:
+        self.lives: dict[NodeName, float] = {}
+        self.moved_twice: list[str] = []
+        self._came: dict[NodeName, float] = {}
+        self._successors: set[str] = set()
         super().__init__(scale_down=scale_down)
+        self.shrink_policy = replace(self.shrink_policy, only_empty=True)
         self.consolidation = rules
         self.policy = replace(self.policy, prices=PriceBook())
 
@@ -27,13 +36,40 @@ class ConsolidationScene(ShrinkScene):
         template = machine(f"template-of-{name}", str(cpu), labels={"size": name})
         return self.cloud.has(name, size=size, max_size=max_size, template=template)
 
+    def demand(self, count: int, cpu: str) -> None:
+        """From now on there are so many pods of this size, and none of another."""
+        for name in sorted({*self.workloads, f"of-{cpu}"}):
+            self.workloads.setdefault(name, Workload(name))
+            own = [pod for pod in self.pods.values() if dict(pod.labels).get("app") == name and not pod.deleting]
+            wanted = count if name == f"of-{cpu}" else 0
+            self.finishes(pod.uid for pod in own[wanted:])
+            for _ in range(wanted - len(own)):
+                self._make(name, cpu, None)
+
+    # --- what happens -----------------------------------------------------------------------------------------------------
+
+    def _evict(self, effect: Evict) -> None:
+        before, pod = self.watched.evicted, self.pods.get(effect.uid)
+        super()._evict(effect)
+        if pod is not None and self.watched.evicted > before and pod.key.name in self._successors:
+            self.moved_twice.append(pod.key.name)
+
+    def _end_pods(self) -> None:
+        before = {pod.key.name for pod in self.pods.values()}
+        super()._end_pods()
+        self._successors |= {pod.key.name for pod in self.pods.values()} - before
+
+    def _watch(self) -> None:
+        super()._watch()
+        for name in self._shown:
+            self._came.setdefault(name, self.time.seconds)
+        for name in [name for name in self._came if name not in self._shown and name not in self.lives]:
+            self.lives[name] = self.time.seconds - self._came[name]
+
+    # --- what is seen -----------------------------------------------------------------------------------------------------
+
     def shown_nodes(self) -> list[NodeName]:
         return list(self._shown)
-
-    def cpus(self) -> int:
-        """The CPUs of all machines that exist or were asked for."""
-        sizes = self.sizes()
-        return sum(self.cloud.pool(name).template.allocatable.cpu // 1000 * count for name, count in sizes.items())
 
     def outcomes(self) -> list[str]:
         """How the moves ended, in order."""

@@ -255,6 +255,7 @@ def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
         scale_down,
         gates,
         max_drain_parallelism=scale_down.max_drain_parallelism if gates.parallel_drain else 1,
+        only_empty=settings.autoscaler.consolidation.enabled,
         blocked_by=drain_policy_of(settings),
         disruption_budgets=_budgets_of(scale_down.disruption_budgets) or (),
         groups={
@@ -273,7 +274,8 @@ def consolidation_policy_of(settings: Settings) -> ConsolidationPolicy:
     """The policy of consolidation. New nodes run beside those that they replace for as long as their creation may take."""
     autoscaler = settings.autoscaler
     overlap = seconds(autoscaler.creation.timeout)
-    return _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap)
+    unneeded = seconds(autoscaler.scale_down.unneeded_time)
+    return _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap, planned_time=unneeded)
 
 
 def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> "ConsolidationRules":

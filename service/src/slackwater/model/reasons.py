@@ -253,6 +253,7 @@ class UnremovableReason(_Worded):
     DRAIN_FAILED = "DrainFailedRecently", "removals of the node failed a short while ago, each is followed by a longer pause"
     RECENTLY_UNREMOVABLE = "RecentlyUnremovable", "a short while ago the node could not be emptied"
     DESTINATION = "DestinationOfOtherPods", "pods of other candidates would move to the node"
+    LEFT_TO_CONSOLIDATION = "LeftToConsolidation", "the node is in use, and consolidation decides which of these nodes go"
     REPLACEMENT = "ReplacementOfOtherNodes", "the node came for pods of nodes that are being replaced"
     NOT_REACHED = "NotReachedInTime", "the time for planning was over before the node's turn"
     # Consolidation alone.

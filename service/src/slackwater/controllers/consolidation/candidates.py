@@ -20,7 +20,7 @@ from slackwater.controllers.scaledown.utilization import Utilization
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import Pod
 from slackwater.model.prices import PriceBook, capacity_type_of
 from slackwater.model.reasons import UnremovableReason
 
@@ -79,6 +79,7 @@ def judged_nodes(
     scorer, nodes = RemovalScorer(planning_input, facts), planning_input.snapshot.facts
     rules = {name: rules_of(group, scale_down) for name, group in planning_input.groups.items()}
     judged = replace(state, non_candidate_set={})  # another node may now take what fitted nowhere
+    aged = replace(scale_down, min_node_age=max(scale_down.min_node_age, policy.min_node_age))
     candidates, kept = list[Candidate](), dict[NodeName, KeptNode]()
     cost, disruption = 0, 0.0
     for row in map(Row, np.flatnonzero(nodes.live[: nodes.n_rows]).tolist()):
@@ -86,9 +87,7 @@ def judged_nodes(
         group = planning_input.group_of.get(node.name)
         own = None if group is None else rules[group]
         stays = judge_node(
-            EligibilityInput(
-                node=node, group=group, rules=own, utilization=_UNUSED, state=judged, policy=scale_down, now=facts.now
-            )
+            EligibilityInput(node=node, group=group, rules=own, utilization=_UNUSED, state=judged, policy=aged, now=facts.now)
         )
         if group is None:
             assert stays is not None
@@ -98,23 +97,15 @@ def judged_nodes(
         movers, blocked = _movers(planning_input, row, facts, known)
         own_disruption = 1.0 + scorer.score_of(row, movers).disruption_cost
         cost, disruption = cost + price, disruption + own_disruption
-        stays = stays or _stays(node, policy, facts, known) or blocked
+        if node.name in known.busy:
+            stays = stays or KeptNode(node=node.name, unremovable_reason=UnremovableReason.NODE_BUSY)
+        stays = stays or blocked
         if stays is not None:
             kept[node.name] = stays
             continue
         spot = capacity_type_of(node) == "spot"
         candidates.append(Candidate(row=row, node=node.name, group=group, price=price, disruption=own_disruption, spot=spot))
     return Candidates(nodes=tuple(candidates), kept=kept, cost=cost, disruption=disruption)
-
-
-def _stays(node: Node, policy: ConsolidationPolicy, facts: RuleFacts, known: NodeFacts) -> KeptNode | None:
-    if node.name in known.busy:
-        return KeptNode(node=node.name, unremovable_reason=UnremovableReason.NODE_BUSY)
-    age = None if node.created_at is None else facts.now - node.created_at
-    if age is not None and age < policy.min_node_age:
-        detail = f"{max(age, 0.0):.0f} s old, at least {policy.min_node_age:.0f} s"
-        return KeptNode(node=node.name, unremovable_reason=UnremovableReason.NODE_TOO_YOUNG, detail=detail)
-    return None
 
 
 def _movers(planning_input: PlanningInput, row: Row, facts: RuleFacts, known: NodeFacts) -> tuple[list[Pod], KeptNode | None]:

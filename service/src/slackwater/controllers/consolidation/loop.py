@@ -79,6 +79,8 @@ class ConsolidationLoop:
         self._ended: tuple[RunningMove, ...] = ()
         self._moved: dict[ControllerKey, UnixTime] = {}
         self._planned_at: Instant | None = None
+        #: Since when every plan has had each of these nodes go.
+        self._since: dict[NodeName, Instant] = {}
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
@@ -150,14 +152,19 @@ class ConsolidationLoop:
         healthy: bool,
         disruptions: Mapping[GroupName, GroupDisruptions],
     ) -> ConsolidationRecord:
-        """Begins the first moves of the plan that disruption budgets allow, as many as `most_leaving` allows. None begins if
-        the cluster is not `healthy`. `disruptions` of groups with budgets count the nodes that will go."""
+        """Begins the first moves of the plan that disruption budgets allow, as many as `most_leaving` allows, if plans have had
+        their nodes go for long enough. None begins if the cluster is not `healthy`. `disruptions` of groups with budgets count
+        the nodes that will go."""
         if not healthy and self._batch.running:
             self._cancel("the cluster is unhealthy")
         began = 0
         if plan is not None:
-            self._planned_at = self._clock()
+            self._planned_at = now = self._clock()
+            planned = [each.name for move in plan.moves for each in move.leaving]
+            self._since = {name: self._since.get(name, now) for name in planned}
             if healthy:
-                self._batch = begun(plan.moves, group_status, self._steady(), disruptions, most=self._most_leaving)
+                young = {name for name, since in self._since.items() if now - since < self._policy().planned_time}
+                most = self._most_leaving
+                self._batch = begun(plan.moves, group_status, self._steady(), disruptions, young=young, most=most)
                 began = len(self._batch.moves)
         return ConsolidationRecord(running=self._batch.running, began=began, ended=self._ended, plan=plan)

@@ -176,15 +176,18 @@ def begun(
     now: UnixTime,
     disruptions: Mapping[GroupName, GroupDisruptions],
     *,
+    young: Container[NodeName],
     most: int,
 ) -> Batch:
     """The first moves of a plan, begun now: the nodes that go are together at most `most`, unless the first move has more.
-    Moves that a disruption budget does not allow are left out, and so are those that need their new nodes."""
+    Moves of `young` nodes, and moves that a disruption budget does not allow, are left out, and so are those that need their
+    new nodes."""
     first, left_out, leaving = list[ConsolidationMove](), set[int](), 0
     for at, move in enumerate(moves):
         if first and leaving + len(move.leaving) > most:
             break
-        if not left_out.isdisjoint(move.after) or not _allowed(move, disruptions):
+        waits = not left_out.isdisjoint(move.after) or any(each.name in young for each in move.leaving)
+        if waits or not _allowed(move, disruptions):
             left_out.add(at)
             continue
         leaving += len(move.leaving)

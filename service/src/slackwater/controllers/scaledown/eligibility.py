@@ -79,6 +79,14 @@ def replacement(candidate: EligibilityInput) -> Word:
     return (UnremovableReason.REPLACEMENT, "") if candidate.node.name in candidate.state.replacing.replacements else None
 
 
+def too_young(candidate: EligibilityInput) -> Word:
+    """Keeps a node that was added a short while ago, unless others replace it. A node of unknown age is old."""
+    created_at, least = candidate.node.created_at, candidate.policy.min_node_age
+    if created_at is None or candidate.now - created_at >= least or candidate.node.name in candidate.state.replacing.replaced:
+        return None
+    return UnremovableReason.NODE_TOO_YOUNG, f"{max(candidate.now - created_at, 0.0):.0f} s old, at least {least:.0f} s"
+
+
 def unready_disabled(candidate: EligibilityInput) -> Word:
     return None if candidate.policy.unready_enabled or candidate.node.ready else (UnremovableReason.UNREADY_DISABLED, "")
 
@@ -141,6 +149,7 @@ RULES: Final[tuple[Callable[[EligibilityInput], Word], ...]] = (
     disabled_for_group,
     disabled_by_annotation,
     replacement,
+    too_young,
     unready_disabled,
     not_underutilized,
     drain_failed,

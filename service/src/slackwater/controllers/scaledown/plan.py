@@ -40,7 +40,7 @@ from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Node, Pod
 from slackwater.model.reasons import Reason, UnremovableReason
 
 
@@ -185,11 +185,17 @@ class _ScaleDownPlanning:
                 self.kept[node.name] = kept
             elif group is not None and own is not None:
                 removal_score = weighing.weigh(row)
-                if isinstance(removal_score, RemovalScore):
-                    yield _Eligible(row, node.name, group, node.ready, own, removal_score)
-                else:
+                if not isinstance(removal_score, RemovalScore):
                     pod, unremovable_reason = removal_score
                     self._failed(node.name, unremovable_reason, blocked_by=pod.key)
+                elif self._is_left_to_consolidation(node, removal_score):
+                    self._keep(node.name, UnremovableReason.LEFT_TO_CONSOLIDATION)
+                else:
+                    yield _Eligible(row, node.name, group, node.ready, own, removal_score)
+
+    def _is_left_to_consolidation(self, node: Node, removal_score: RemovalScore) -> bool:
+        in_use = removal_score.pods > 0 and node.ready
+        return self.policy.only_empty and in_use and node.name not in self.state.replacing.replaced
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
         """Sorts the nodes in the order in which they are tried: 1. nodes that others replace, for whose pods there is room;

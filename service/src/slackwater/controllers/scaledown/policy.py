@@ -51,6 +51,9 @@ class ScaleDownPolicy:
     gpu_utilization_threshold: float
     ignore_daemon_sets_utilization: bool
     unneeded_time: Seconds
+    min_node_age: Seconds
+    #: Of the nodes that are ready, only empty ones are removed, and those that others replace: consolidation chooses the rest.
+    only_empty: bool
     unready_time: Seconds
     unready_enabled: bool
     max_scale_down_parallelism: int

@@ -147,6 +147,9 @@ class ScaleDown(Section):
     unneeded_time: Delay = Field(default=Duration(10 * MINUTE), examples=["10m"])
     """Duration for which a node has to be unneeded before it is removed. 10m by default: shorter than most minimum billing
     periods, longer than a rolling update."""
+    min_node_age: Delay = Field(default=Duration(0), examples=["1h"])
+    """Age below which a node is not removed, not even if it is empty. 0s by default: none. An hour keeps nodes that demand
+    around a threshold would add and remove again and again; `autoscaler.consolidation.minNodeAge` holds for replacing nodes."""
     unready_time: Delay = Field(default=Duration(20 * MINUTE), examples=["20m"])
     """Like `unneededTime`, for a node that is not ready. 20m by default: a reboot must not cost the node."""
     gpu_utilization_threshold: Fraction = Field(default=0.5, examples=[0.5])
