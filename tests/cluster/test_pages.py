@@ -73,6 +73,8 @@ def reader(cluster: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (folder / name).symlink_to(ROOT / name)
     (fragment,) = (each.text for each in SNIPPETS if each.page == "docs/autoscaler.md")
     (folder / "slackwater.yaml").write_text(HEADER + fragment)
+    (table,) = (each.text for each in SNIPPETS if each.text.startswith("instance type,"))
+    (folder / "prices.csv").write_text(table)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig("admin")))

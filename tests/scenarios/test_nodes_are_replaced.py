@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from slackwater.controllers import loop_plans
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from tests.support.replacing import EAGER, ConsolidationScene
 
@@ -83,3 +84,16 @@ async def test_no_node_comes_while_a_disruption_budget_lets_none_go() -> None:
     await scene.pass_time(900)
     assert scene.sizes() == {"large": 1, "small": 1}
     assert scene.watched.most_removals == 1
+
+
+async def test_an_error_in_a_consolidation_plan_leaves_scale_down_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(loop_plans, "propose_consolidation", broken)
+    scene = half_empty()
+    scene.machines("idle", 4, size=1)
+    await scene.pass_time(300)
+    assert scene.sizes() == {"idle": 0, "large": 3, "small": 0}
+    failures = [failure.about for record in scene.records for failure in record.failures]
+    assert set(failures) == {"consolidation"}

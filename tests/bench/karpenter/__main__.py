@@ -4,7 +4,7 @@
     python -m tests.bench.karpenter --after-fall --rounds 1
 
 Sides take turns; the figures are medians of the rounds. With --after-fall 60 % of the pods end after the burst, and Karpenter
-runs with its default consolidationPolicy and with Balanced.
+runs with its default consolidationPolicy and with Balanced, Slackwater with consolidation.
 """
 
 import argparse
@@ -26,7 +26,11 @@ from tests.support.controlplane.build import build
 _OURS: Final = "slackwater"
 _SIDES: Final[Mapping[str, sides.Opener]] = {"karpenter": sides.karpenter, _OURS: sides.slackwater}
 _BALANCED: Final = "karpenter, Balanced"
-_AFTER_FALL: Final[Mapping[str, sides.Opener]] = {**_SIDES, _BALANCED: partial(sides.karpenter, policy="Balanced")}
+_AFTER_FALL: Final[Mapping[str, sides.Opener]] = {
+    "karpenter": sides.karpenter,
+    _BALANCED: partial(sides.karpenter, policy="Balanced"),
+    _OURS: partial(sides.slackwater, more=sides.CONSOLIDATING),
+}
 
 Runs = dict[str, list[Outcome]]
 

@@ -28,6 +28,13 @@ _LOOK_EVERY_SECONDS: Final = 0.2
 DEFAULT_POLICY: Final = "WhenEmptyOrUnderutilized"
 
 
+#: Consolidation as soon as Karpenter with its defaults, which waits for 15 s before it does what it has found.
+CONSOLIDATING: Final[Json] = {
+    "scaleDown": {"unneededTime": "15s", "delayAfterAdd": "15s"},
+    "consolidation": {"enabled": True, "interval": "10s", "minNodeAge": "0s"},
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """A running one. `pid`: of the process that decides."""
@@ -55,9 +62,9 @@ async def karpenter(variants: Sequence[Variant] = VARIANTS, *, policy: str = DEF
 
 
 @asynccontextmanager
-async def slackwater(variants: Sequence[Variant] = VARIANTS) -> AsyncIterator[Side]:
-    """The installed service with the expander price."""
-    autoscaler = {"enabled": True, "expanders": ["price"], "nodeGroups": node_groups(variants)}
+async def slackwater(variants: Sequence[Variant] = VARIANTS, *, more: Json | None = None) -> AsyncIterator[Side]:
+    """The installed service with the expander price. `more`: further settings of the autoscaler."""
+    autoscaler = {"enabled": True, "expanders": ["price"], "nodeGroups": node_groups(variants), **(more or {})}
     text = yaml.safe_dump({"autoscaler": autoscaler})
     async with a_stage(kwok=True, controllers=True, settings=loads(contenders.HEADER + text)) as stage:
         entrant = contenders.service(stage, installed_service(), more=text)

@@ -30,7 +30,7 @@ MENTIONS: Final = frozenset(
 ) | {"kubectl get ... -o json", "curl /readyz"}
 #: What runs nowhere from its page, by its first words, and who runs it instead or why nobody does.
 ELSEWHERE: Final = {
-    "uv tool install": "tests/cluster/test_three_commands.py types it",
+    "uv tool install": "tests/cluster/test_first_commands.py types it",
     "pip install": "tests/packaging/test_wheels.py",
     "pipx install": "pip's resolver in a virtual environment of its own: tests/packaging",
     "uv tool update-shell": "changes the shell of whoever runs it",

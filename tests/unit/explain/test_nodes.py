@@ -138,3 +138,16 @@ def test_of_a_removable_node_it_is_said_where_its_pods_would_go() -> None:
 
 def test_a_node_that_has_to_stay_is_explained_without_moves() -> None:
     assert "moves" not in explain_node(a_pool(a_pod("bare", on="n1")).explain_input(), N1).facts
+
+
+def test_with_consolidation_a_node_in_use_is_left_to_it_and_its_threshold_says_nothing() -> None:
+    scale_down = replace(installed.SCALE_DOWN, only_empty=True)
+    reported = a_pool(owned("web-1", "n1", cpu="3"), scale_down=scale_down)
+    planned = (UnremovableReason.LEFT_TO_CONSOLIDATION, "plans replace it since 60 s; that begins after 600 s")
+    answer = explain_node(reported.explain_input(), N1, NodeContext(waits=(planned,)))
+    assert [(reason.code, reason.detail) for reason in answer.reasons] == [
+        ("LeftToConsolidation", ""),
+        ("LeftToConsolidation", "plans replace it since 60 s; that begins after 600 s"),
+    ]
+    assert (answer.state, answer.remedies) == ("needed", ())
+    assert explain_node(reported.explain_input(), NodeName("n2")).state == "removable"

@@ -153,7 +153,9 @@ class AutoscalerService:
         node = self._state_machine.state.nodes.get(name)
         if self._scale_down_loop is None or node is None:
             return None, ()
-        return self._scale_down_loop.held_back(name, group, ready=node.ready)
+        assert self._consolidation_loop is not None
+        since, waits = self._scale_down_loop.held_back(name, group, ready=node.ready)
+        return since, (*waits, *self._consolidation_loop.words(name))
 
     def after_event(self) -> None:
         """Wakes the parts that follow the state machine; to be called after each of its events."""

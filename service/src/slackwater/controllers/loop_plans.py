@@ -132,9 +132,11 @@ class Plans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacementProposal(ScaleDownProposal):
-    """A scale-down plan together with a plan that replaces nodes by cheaper ones."""
+    """A scale-down plan together with a plan that replaces nodes by cheaper ones. `failure`: the error because of which the
+    latter replaces none."""
 
-    consolidation: ConsolidationPlan
+    consolidation: ConsolidationPlan = field(default_factory=ConsolidationPlan)
+    failure: PlanFailure | None = None
 
 
 class PlanMaker:
@@ -206,30 +208,36 @@ class PlanMaker:
                 now=inquiry.now,
                 clock=self._clock,
             )
-            plan = self._consolidation(inquiry, inquiry.scale_down, found)
-        if plan is None:
+            return self._with_consolidation(proposal, inquiry, inquiry.scale_down, found)
+
+    def _with_consolidation(
+        self, proposal: ScaleDownProposal, inquiry: Inquiry, scale_down: ScaleDownInquiry, found: LoopPlans
+    ) -> ScaleDownProposal:
+        """The proposal with a consolidation plan, if one was requested. None is made while pods wait for new nodes, whose needs
+        come first, or while nodes are on their way, which could not be told from those of a move. An error leaves the
+        scale-down plan as it is."""
+        coming = any(each.upcoming for each in inquiry.group_status.values())
+        if inquiry.consolidation is None or found.plan.scale_ups or coming:
             return proposal
         parts = {name: getattr(proposal, name) for name in ("plan", "given_up", "reasons", "seconds")}
-        return ReplacementProposal(**parts, consolidation=plan)
-
-    def _consolidation(self, inquiry: Inquiry, scale_down: ScaleDownInquiry, found: LoopPlans) -> ConsolidationPlan | None:
-        """The consolidation plan; None if none was requested, or while pods wait for new nodes: their needs come first."""
-        if inquiry.consolidation is None or found.plan.scale_ups:
-            return None
         prices = inquiry.rules.policy.prices
         assert prices is not None, "consolidation needs prices, those of the formula at least"
-        return propose_consolidation(
-            self.replica,
-            inquiry.consolidation,
-            scale_down,
-            found,
-            scale_up=inquiry.rules.policy,
-            prices=prices,
-            group_status=inquiry.group_status,
-            groups=self._groups,
-            now=inquiry.now,
-            clock=self._clock,
-        )
+        try:
+            plan = propose_consolidation(
+                self.replica,
+                inquiry.consolidation,
+                scale_down,
+                found,
+                scale_up=inquiry.rules.policy,
+                prices=prices,
+                group_status=inquiry.group_status,
+                groups=self._groups,
+                now=inquiry.now,
+                clock=self._clock,
+            )
+        except Exception as error:
+            return ReplacementProposal(**parts, failure=failure_of("consolidation", "consolidation", error))
+        return ReplacementProposal(**parts, consolidation=plan)
 
     def _answer(self, found: LoopPlans, given_up: tuple[NodeName, ...], now: UnixTime) -> Plans:
         plan, cuts = found.plan, () if found.slack is None else found.slack.cuts_of_headroom

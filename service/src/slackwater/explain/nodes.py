@@ -17,6 +17,7 @@ from slackwater.controllers.scaledown.eligibility import (
     RULES,
     EligibilityInput,
     RemainingMinima,
+    left_to_consolidation,
     recently_unremovable,
 )
 from slackwater.controllers.scaledown.planning_input import PlanningInput
@@ -30,7 +31,7 @@ from slackwater.explain.obstacles import why_nowhere
 from slackwater.explain.pods import nearest_changes
 from slackwater.explain.search import Goal, Solution, minimal_set, single_changes
 from slackwater.fit.assumed_claims import take_off
-from slackwater.fit.drainability import RuleFacts
+from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, Row
@@ -177,6 +178,12 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
         now=explain_input.now,
     )
     words = [word for rule in RULES if rule is not recently_unremovable and (word := rule(candidate)) is not None]
+    facts = _drain_facts(explain_input)
+    movers = [pod for pod, _ in explain_input.running_pods.on(row) if judge(pod, facts).outcome is DrainabilityOutcome.MOVE]
+    if group is not None and left_to_consolidation(explain_input.scale_down, node, pods=len(movers)):
+        # Whatever its utilization is.
+        words = [word for word in words if word[0] is not UnremovableReason.NOT_UNDERUTILIZED]
+        words.append((UnremovableReason.LEFT_TO_CONSOLIDATION, ""))
     if group is not None:
         planning_input = PlanningInput(
             snapshot=explain_input.snapshot,

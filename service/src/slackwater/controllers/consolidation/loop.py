@@ -24,6 +24,7 @@ from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
+from slackwater.model.reasons import UnremovableReason
 
 #: Scale-up for pods comes first.
 _PRIORITY: Final = -(2**31)
@@ -42,7 +43,7 @@ class ConsolidationInquiry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationRecord:
     """What consolidation did in one loop. `running`: the moves under way. `began`: how many moves began. `ended`: those that
-    ended since the last loop. `plan`: the plan, if one was made."""
+    ended since the last record. `plan`: the plan, if one was made."""
 
     running: tuple[RunningMove, ...] = ()
     began: int = 0
@@ -87,7 +88,6 @@ class ConsolidationLoop:
     def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], state: ScaleDownState | None) -> Replacing:
         """Advances the moves by what has come and gone since the last loop, and ends those that are over. `state`: that of
         scale-down; None if it is off. Returns what scale-down has to know."""
-        self._ended = ()
         if not self._batch.running:
             return NOTHING_REPLACED
         if state is None or not self._policy().enabled:
@@ -132,6 +132,20 @@ class ConsolidationLoop:
         self._moved = {key: at for key, at in self._moved.items() if unix - at < policy.pod_rest}
         return ConsolidationInquiry(policy=policy, moved=dict(self._moved), busy=self._busy())
 
+    def words(self, node: NodeName) -> list[tuple[UnremovableReason, str]]:
+        """What the last plans do with the node, as a reason with a text; empty if they do nothing."""
+        policy = self._policy()
+        of_it = [move for move in self._batch.running if any(each.name == node for each in move.move.leaving)]
+        since = self._since.get(node)
+        if of_it:
+            text = "it is being replaced: its new nodes start" if of_it[0].ready_at is None else "it is being replaced"
+        elif since is None or not policy.enabled:
+            return []
+        else:
+            planned = self._clock() - since
+            text = f"plans replace it since {planned:.0f} s; that begins after {policy.planned_time:.0f} s"
+        return [(UnremovableReason.LEFT_TO_CONSOLIDATION, text)]
+
     # --- requests to providers --------------------------------------------------------------------------------------------
 
     def wanted(self) -> list[ScaleUpInfo]:
@@ -167,4 +181,5 @@ class ConsolidationLoop:
                 most = self._most_leaving
                 self._batch = begun(plan.moves, group_status, self._steady(), disruptions, young=young, most=most)
                 began = len(self._batch.moves)
-        return ConsolidationRecord(running=self._batch.running, began=began, ended=self._ended, plan=plan)
+        ended, self._ended = self._ended, ()
+        return ConsolidationRecord(running=self._batch.running, began=began, ended=ended, plan=plan)

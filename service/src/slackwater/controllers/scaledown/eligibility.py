@@ -157,6 +157,11 @@ RULES: Final[tuple[Callable[[EligibilityInput], Word], ...]] = (
 )
 
 
+def left_to_consolidation(policy: ScaleDownPolicy, node: Node, *, pods: int) -> bool:
+    """Does consolidation alone decide whether the node goes? `pods`: how many pods would have to move."""
+    return policy.only_empty and node.ready and pods > 0
+
+
 def judge_node(candidate: EligibilityInput) -> KeptNode | None:
     """Why the node may not be tried; None if it may."""
     for rule in RULES:

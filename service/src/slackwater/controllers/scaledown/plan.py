@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from slackwater.controllers.scaledown.eligibility import EligibilityInput, RemainingMinima, judge_node
+from slackwater.controllers.scaledown.eligibility import EligibilityInput, RemainingMinima, judge_node, left_to_consolidation
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
@@ -194,8 +194,8 @@ class _ScaleDownPlanning:
                     yield _Eligible(row, node.name, group, node.ready, own, removal_score)
 
     def _is_left_to_consolidation(self, node: Node, removal_score: RemovalScore) -> bool:
-        in_use = removal_score.pods > 0 and node.ready
-        return self.policy.only_empty and in_use and node.name not in self.state.replacing.replaced
+        left = left_to_consolidation(self.policy, node, pods=removal_score.pods)
+        return left and node.name not in self.state.replacing.replaced
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:
         """Sorts the nodes in the order in which they are tried: 1. nodes that others replace, for whose pods there is room;

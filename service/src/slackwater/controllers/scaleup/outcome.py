@@ -62,7 +62,7 @@ class SkippedPod:
 
 
 #: slack: the placeholders. drains: which drains are rolled back for pending pods.
-FailedPart = Literal["pods", "group", "slack", "drains"]
+FailedPart = Literal["pods", "group", "slack", "drains", "consolidation"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
 from slackwater.model.exponential_backoff import ExponentialBackoff
-from slackwater.model.ids import Generation, Instant, PodKey, UnixTime
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, is_placeholder
 from slackwater.model.start_time_slo import Observed
@@ -213,18 +213,26 @@ class Autoscaler:
         marks.append(self._clocks.clock())
         if proposal is not None:
             with watch:
-                groups = self.group_registry.group_status
-                healthy = is_healthy(groups.values())
-                record.scale_down = self._scale_down_loop.act(proposal, groups, healthy=healthy, given_up=given_up)
-                plan = proposal.consolidation if isinstance(proposal, ReplacementProposal) else None
-                disruptions = {} if plan is None else self._scale_down_loop.disruptions(groups)
-                record.consolidation = self._consolidation_loop.act(plan, groups, healthy=healthy, disruptions=disruptions)
+                self._shrink(proposal, record, given_up)
+                failure = proposal.failure if isinstance(proposal, ReplacementProposal) else None
+                if failure is not None:
+                    plans = replace(plans, failures=(*plans.failures, failure))
+                    self._log_failures(plans.failures)
         marks.append(self._clocks.clock())
         record.problems[:0] = silent.values()
         record.notes = (*notes, *failed)
         self._complete(record, plans, marks, watch)
         self.last = record
         return record
+
+    def _shrink(self, proposal: ScaleDownProposal, record: LoopRecord, given_up: tuple[NodeName, ...]) -> None:
+        """Begins removals and moves as planned. `given_up`: nodes whose removal was given up in this loop."""
+        groups = self.group_registry.group_status
+        healthy = is_healthy(groups.values())
+        record.scale_down = self._scale_down_loop.act(proposal, groups, healthy=healthy, given_up=given_up)
+        plan = proposal.consolidation if isinstance(proposal, ReplacementProposal) else None
+        disruptions = {} if plan is None else self._scale_down_loop.disruptions(groups)
+        record.consolidation = self._consolidation_loop.act(plan, groups, healthy=healthy, disruptions=disruptions)
 
     async def _observe(self, record: LoopRecord, watch: Watch) -> Mapping[str, str]:
         """Observes the groups. If instances are lost, has the providers delete them, and observes the groups again. Returns the

@@ -54,7 +54,7 @@ def typed(command: str, folder: Path, kubeconfig: Path) -> str:
     return done.stdout
 
 
-async def test_three_commands_from_an_empty_folder_explain_a_pending_pod(
+async def test_the_first_commands_from_an_empty_folder_explain_a_pending_pod(
     ground: Ground, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
     nodes = await ground.make_nodes(NODES, cpu="4", labels={"eks.amazonaws.com/nodegroup": ground.name})
@@ -62,7 +62,7 @@ async def test_three_commands_from_an_empty_folder_explain_a_pending_pod(
         [*(a_pod(f"on-{name}", cpu="3", on=name) for name in nodes), a_pod("waits", cpu="2", scheduler="any")]
     )
     sources(tmp_path / "clone")
-    install, explain, simulate = commands()
+    install, explain, simulate, worth = commands()
     type_in = partial(typed, folder=tmp_path, kubeconfig=control_plane.kubeconfig("admin"))
     began = time.monotonic()
     await anyio.to_thread.run_sync(type_in, install)
@@ -70,5 +70,6 @@ async def test_three_commands_from_an_empty_folder_explain_a_pending_pod(
     took = time.monotonic() - began
     assert f"add a node of group {ground.name}" in why
     assert nodes[0] in await anyio.to_thread.run_sync(type_in, simulate)
+    assert ground.name in await anyio.to_thread.run_sync(type_in, worth)
     print(f"explained after {took:.0f} s")
     assert took < WITHIN_SECONDS
