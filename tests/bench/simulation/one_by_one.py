@@ -1,6 +1,6 @@
 """A rival of consolidation: replaces one node at a time, by room on other nodes and at most one cheaper node.
 
-Nodes are tried in the order of what they save for what they disturb, again and again, until none is worth it. The rule is that
+Nodes are tried in the order of what they save for what they disturb, again and again, until none pays. The rule is that
 of the service: a share of all money saved of at least `ratio` of the share of all disruption, and no pod moves twice. Pods go
 to other nodes first-fit, the largest first, the fullest nodes first. Disruption: two for each pod, its age, and one for the
 node.
@@ -26,7 +26,7 @@ class OneByOne:
 
 
 def one_by_one(generated: Generated, ratio: float, *, allow_spot: bool) -> OneByOne:
-    """Plays the rival until nothing is worth it."""
+    """Plays the rival until nothing pays."""
     return _Rival(generated, ratio, allow_spot).play()
 
 
@@ -59,7 +59,7 @@ class _Rival:
                 return OneByOne(cost=self._cost, evictions=evictions)
 
     def _replace(self, node: int) -> int:
-        """Empties the node if that is worth it; how many pods moved, at least 1 if so."""
+        """Empties the node if that pays; how many pods moved, at least 1 if so."""
         wanted, price = self._held[node].copy(), int(self._mix.prices[self._on[node]])
         pods = int(wanted.sum())
         least = self._ratio * (1 + _EACH * pods) / self._disruption * self._whole

@@ -70,7 +70,7 @@ def test_nothing_is_replaced_by_the_same() -> None:
     cluster.group("b", "8", 400_000)
     plan = cluster.planned(rules(min_saving_ratio=0.0))
     assert plan.moves == ()
-    assert set(kept(plan).values()) == {"NotWorthMoving"}
+    assert set(kept(plan).values()) == {"SavesTooLittle"}
 
 
 def test_new_spot_nodes_are_for_pods_of_spot_nodes_unless_the_user_allows_more() -> None:
@@ -135,8 +135,8 @@ FAILED = ScaleDownState(failed_drains={NodeName(f"a-{at}"): DrainFailure(NOW, "x
         ({"budgets": [a_budget("web", allowed=0, app="web")]}, "NotEnoughPdb"),
         ({"state": FAILED}, "DrainFailedRecently"),
         ({"most_steps": 1}, "NotReachedInTime"),
-        ({"following": rules(min_saving_ratio=3.0)}, "NotWorthMoving"),
-        ({"following": rules(eviction_cost=10_000_000)}, "NotWorthMoving"),
+        ({"following": rules(min_saving_ratio=3.0)}, "SavesTooLittle"),
+        ({"following": rules(eviction_cost=10_000_000)}, "SavesTooLittle"),
         ({"given": {"kept_for_slack": {"a": 3}}}, "RoomKeptAsSlack"),
     ],
 )  # fmt: skip

@@ -178,9 +178,7 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
         now=explain_input.now,
     )
     words = [word for rule in RULES if rule is not recently_unremovable and (word := rule(candidate)) is not None]
-    facts = _drain_facts(explain_input)
-    movers = [pod for pod, _ in explain_input.running_pods.on(row) if judge(pod, facts).outcome is DrainabilityOutcome.MOVE]
-    if group is not None and left_to_consolidation(explain_input.scale_down, node, pods=len(movers)):
+    if group is not None and left_to_consolidation(explain_input.scale_down, node, pods=_movers(explain_input, row)):
         # Whatever its utilization is.
         words = [word for word in words if word[0] is not UnremovableReason.NOT_UNDERUTILIZED]
         words.append((UnremovableReason.LEFT_TO_CONSOLIDATION, ""))
@@ -197,6 +195,14 @@ def _of_the_node(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
         refusal = minima.refusal(row, group, explain_input.groups[group].group.min_size)
         words += [] if refusal is None else [refusal]
     return [node_obstacles.obstacle(explain_input, candidate, row, *word) for word in words]
+
+
+def _movers(explain_input: ExplainInput, row: Row) -> int:
+    """How many pods would have to move; 0 where nobody asks, since this is called for each change that is tried."""
+    if not explain_input.scale_down.only_empty:
+        return 0
+    facts = _drain_facts(explain_input)
+    return sum(judge(pod, facts).outcome is DrainabilityOutcome.MOVE for pod, _ in explain_input.running_pods.on(row))
 
 
 def _drain_facts(explain_input: ExplainInput) -> RuleFacts:

@@ -260,7 +260,7 @@ class UnremovableReason(_Worded):
     NODE_BUSY = "NodeBusy", "a hold, a migration or a preemption is under way on the node"
     NODE_TOO_YOUNG = "NodeTooYoung", "the node was added a short while ago"
     POD_MOVED_RECENTLY = "PodMovedRecently", "the pod was moved a short while ago"
-    NOT_WORTH_MOVING = "NotWorthMoving", "moving the node's pods saves too little for what it disturbs"
+    SAVES_TOO_LITTLE = "SavesTooLittle", "moving the node's pods saves too little for what it disturbs"
     # No node is a candidate.
     LEAVING_PODS_HOMELESS = (
         "LeavingPodsNoLongerFit",

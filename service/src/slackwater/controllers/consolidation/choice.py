@@ -1,9 +1,9 @@
 """Chooses the set of nodes whose replacement is tried next.
 
-A node that goes saves its price. It costs disruption, which is worth `disruption_price` a unit: so much of the saving that a
-move is only just worth it. And it takes room of the nodes that stay, for its pods, and its own free room goes with it. That is
-a knapsack whose capacity is the free room: nodes go in the order of what they save for the room, until the room is used up.
-Beyond that, a node goes if it costs more than its pods are worth at today's prices.
+A node that goes saves its price. It costs disruption, each unit of which has to save `disruption_price` at least. And it takes
+room of the nodes that stay, for its pods, and its own free room goes with it. That is a knapsack whose capacity is the free
+room: nodes go in the order of what they save for the room, until the room is used up.
+Beyond that, a node goes if it costs more than room for its pods at today's prices.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ FEW: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worth:
-    """Of each candidate: its price, its disruption, and what its pods are worth at today's prices, in micros an hour, shape
-    (candidates,); what its pods take, and what is free on it, shape (candidates, lines). `room`: what is free on all nodes,
-    `weights`: micros an hour of one unit, shape (lines,). `disruption_price`: see the module."""
+class Knapsack:
+    """Of each candidate: its price, its disruption, and what room for its pods costs at today's prices (`values`), in micros an
+    hour, shape (candidates,); what its pods take, and what is free on it, shape (candidates, lines). `room`: what is free on
+    all nodes, `weights`: micros an hour of one unit, shape (lines,). `disruption_price`: see the module."""
 
     prices: Floats
     disruptions: Floats
@@ -65,8 +65,8 @@ class Worth:
         return order[:into_room], dear
 
     def _promised(self, chosen: Rows) -> float:
-        """What the set saves, less what its disturbance is worth: pods for which there is no room elsewhere cost what they are
-        worth."""
+        """What the set saves, less what its disruption costs: pods without room elsewhere cost what new room for them
+        costs."""
         used, has = self.taken[chosen].sum(axis=0), _USABLE * (self.room - self.free[chosen].sum(axis=0))
         asked = used > 0
         share = float(np.clip((has[asked] / used[asked]).min(initial=1.0), 0.0, 1.0))

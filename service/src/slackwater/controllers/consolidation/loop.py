@@ -12,7 +12,6 @@ waits.
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
-from typing import Final
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
@@ -25,9 +24,6 @@ from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
-
-#: Scale-up for pods comes first.
-_PRIORITY: Final = -(2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +146,7 @@ class ConsolidationLoop:
 
     def wanted(self) -> list[ScaleUpInfo]:
         """The nodes that the moves still need."""
-        return [ScaleUpInfo(group=group, nodes=count, priority=_PRIORITY) for group, count in self._batch.missing().items()]
+        return [ScaleUpInfo(group=group, nodes=count) for group, count in self._batch.missing().items()]
 
     def requested(self, calls: Iterable[Grow]) -> None:
         """Notes which nodes were requested."""

@@ -1,4 +1,4 @@
-"""What pods are worth at today's prices: for choosing which nodes to replace, before anything is tried.
+"""What room for pods costs at today's prices: for choosing which nodes to replace, before anything is tried.
 
 The value of a pod is what the amounts that it takes cost on new nodes of the variants that take it. As in
 `PackingProblem.least_cost`, a node offers each weighing of its lines at its price, and the weighing counts for which the demand

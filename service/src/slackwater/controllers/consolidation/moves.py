@@ -41,18 +41,18 @@ class Draft:
     places: list[dict[int, list[int]]] = field(default_factory=list)
 
 
-#: Whether nodes that go, positions of new nodes that come for them, and the pods that move, are worth it.
-Worth = Callable[[Sequence[Candidate], Sequence[int], int], bool]
+#: Whether nodes that go, positions of new nodes that come for them, and the pods that move, pay.
+Pays = Callable[[Sequence[Candidate], Sequence[int], int], bool]
 
 
-def divided(candidates: Sequence[Candidate], places: Places, is_worth_it: Worth) -> list[Draft]:
+def divided(candidates: Sequence[Candidate], places: Places, pays: Pays) -> list[Draft]:
     """The moves, in order. `candidates`: the set, in the order in which its nodes should go."""
-    return list(_Division(candidates, places, is_worth_it).drafts())
+    return list(_Division(candidates, places, pays).drafts())
 
 
 class _Division:
-    def __init__(self, candidates: Sequence[Candidate], places: Places, is_worth_it: Worth) -> None:
-        self._candidates, self._places, self._is_worth_it = candidates, places, is_worth_it
+    def __init__(self, candidates: Sequence[Candidate], places: Places, pays: Pays) -> None:
+        self._candidates, self._places, self._pays = candidates, places, pays
         self._present = [list(reversed(rows)) for rows in places.present]
         self._opened: list[list[int]] = [[] for _ in places.kinds]
         #: How many places are left for each kind without a further new node.
@@ -71,7 +71,7 @@ class _Division:
             if not self._take(node, draft):
                 continue
             pods += int(self._pods[node])
-            if self._is_worth_it([self._candidates[each] for each in draft.leaving], draft.coming, pods):
+            if self._pays([self._candidates[each] for each in draft.leaving], draft.coming, pods):
                 found.append(draft)
                 draft, pods = Draft(), 0
         return found

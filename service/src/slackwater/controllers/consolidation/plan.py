@@ -2,7 +2,7 @@
 
     plan = plan_consolidation(state, planning_input, groups, rules, prices, now=now, stop=stop)
 
-1. `candidates` says which nodes may go. `market` says what pods are worth at today's prices.
+1. `candidates` says which nodes may go. `market` says what room for pods costs at today's prices.
 2. `choice` chooses a set of candidates by what they save for the room and the disruption that they cost.
 3. In a trial (`trial`) the set is closed, and scale-up places its pods: on present nodes first, the others on new ones at the
    lowest price, within all limits of groups and quotas.
@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.consolidation.candidates import Candidate, Candidates, NodeFacts, judged_nodes
-from slackwater.controllers.consolidation.choice import FEW, Worth
+from slackwater.controllers.consolidation.choice import FEW, Knapsack
 from slackwater.controllers.consolidation.market import Market, market_of
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.outcome import (
@@ -218,7 +218,7 @@ class _Planning:
         )
 
     def _value(self, rows: Sequence[Row]) -> None:
-        """Finds what pods of each equivalence group are worth."""
+        """Finds what room for a pod of each equivalence group costs."""
         snapshot, running = self.planning_input.snapshot, self.planning_input.running_pods
         demand = Counter[KindId]()
         for row in rows:
@@ -253,15 +253,15 @@ class _Planning:
 
     def _best(self) -> "_Divided | None":
         """The set that promises most of those that save something; of few candidates, the set that saves most, less what its
-        disturbance is worth. None if there is none."""
+        disruption costs. None if there is none."""
         best, most = None, 0.0
         self.free = [node for node in self.free if self._is_free(node.candidate)]
-        for chosen in self._worth().sets():
+        for chosen in self._knapsack().sets():
             if self.steps.over():
                 return best
             nodes = [self.free[at] for at in chosen.tolist()]
             found = self._trials().of(nodes)
-            drafts = divided([node.candidate for node in nodes], found.places, self._is_worth_it(found))
+            drafts = divided([node.candidate for node in nodes], found.places, self._pays(found))
             net = sum(self._net([nodes[at].candidate for at in draft.leaving], draft, found) for draft in drafts)
             if drafts and (best is None or net > most):
                 best, most = _Divided(nodes=nodes, found=found, drafts=drafts), net
@@ -292,7 +292,7 @@ class _Planning:
             self._keep(candidate.node, UnremovableReason.DESTINATION)
         return candidate.node not in self.kept
 
-    def _worth(self) -> Worth:
+    def _knapsack(self) -> Knapsack:
         snapshot, weights = self.planning_input.snapshot, self.market.weights
         n_lines = len(snapshot.facts.resource)
         values, taken = np.zeros(len(self.free)), np.zeros((len(self.free), n_lines))
@@ -305,7 +305,7 @@ class _Planning:
         left = (snapshot.facts.allocatable[:n_lines] - snapshot.used[:n_lines])[:, : snapshot.n_rows]
         free: Floats = (np.maximum(left, 0) * live).T.astype(np.float64)
         candidates = [node.candidate for node in self.free]
-        return Worth(
+        return Knapsack(
             prices=np.array([each.price for each in candidates], np.float64),
             disruptions=np.array([each.disruption for each in candidates]),
             values=values,
@@ -318,7 +318,7 @@ class _Planning:
 
     # --- one move -----------------------------------------------------------------------------------------------------------
 
-    def _is_worth_it(self, found: Found) -> Callable[[Sequence[Candidate], Sequence[int], int], bool]:
+    def _pays(self, found: Found) -> Callable[[Sequence[Candidate], Sequence[int], int], bool]:
         def judged(leaving: Sequence[Candidate], coming: Sequence[int], pods: int) -> bool:
             return self._judged(leaving, sum(found.places.prices[new] for new in coming), pods)
 
@@ -335,7 +335,7 @@ class _Planning:
         return round(price * self.rules.policy.overlap_seconds / _HOUR) + pods * self.rules.policy.eviction_cost
 
     def _make(self, draft: Draft, nodes: Sequence[SetNode], found: Found, names: dict[int, NodeName]) -> None:
-        """Makes the move in the snapshot, if it is still worth it then. `names`: of the new nodes that are there already."""
+        """Makes the move in the snapshot, if it still pays then. `names`: of the new nodes that are there already."""
         snapshot, gone = self.planning_input.snapshot, list[tuple[SetNode, Evacuated]]()
         with snapshot.fork() as trial:
             coming = {new: self._open(found.groups[new]) for new in draft.coming}
@@ -456,6 +456,6 @@ class _Planning:
             return homeless.unremovable_reason, f"{homeless.blocked_by} of {homeless.node}", homeless.blocked_by
         if self.steps.cut is not None:
             return UnremovableReason.NOT_REACHED, "", None
-        worth = sum(self.market.values[self.positions[mover.kind]] for mover in node.movers)
-        detail = f"costs {decimal_text(node.candidate.price)} an hour, new room for its pods {decimal_text(round(worth))}"
-        return UnremovableReason.NOT_WORTH_MOVING, detail, None
+        room = sum(self.market.values[self.positions[mover.kind]] for mover in node.movers)
+        detail = f"costs {decimal_text(node.candidate.price)} an hour, new room for its pods {decimal_text(round(room))}"
+        return UnremovableReason.SAVES_TOO_LITTLE, detail, None

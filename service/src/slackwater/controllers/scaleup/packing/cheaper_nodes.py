@@ -52,9 +52,9 @@ class _SpareRoom:
 
     def use(self) -> None:
         """Replaces the plan's nodes by those that are kept."""
-        worth = np.repeat([pattern.counts @ self._values for pattern, _ in self._left.nodes], [n for _, n in self._left.nodes])
+        values = np.repeat([pattern.counts @ self._values for pattern, _ in self._left.nodes], [n for _, n in self._left.nodes])
         tried: set[tuple[int, bytes]] = set()
-        for node in np.argsort(worth, kind="stable").tolist():
+        for node in np.argsort(values, kind="stable").tolist():
             key = (int(self._variants[node]), self._counts[node].tobytes())
             if key not in tried and not self._given_up(node):
                 tried.add(key)
