@@ -7,8 +7,10 @@ import anyio
 from slackwater.app.disagreement import DisagreementQuestion
 from slackwater.app.explain.question import ExplainQuestion
 from slackwater.app.whatif.question import GroupRegistryView, WhatIfQuestion
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.controllers.loop_plans import PlanMaker, Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
+from slackwater.controllers.scaleup.outcome import PlanFailure, failure_of
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.ids import Instant
@@ -26,7 +28,7 @@ from slackwater.runtime.planner.messages import (
     PlannerQuestion,
     Question,
 )
-from slackwater.runtime.planner.process import MakeQuestion
+from slackwater.runtime.planner.process import MakeQuestion, decoded_consolidation
 from slackwater.runtime.planner.replica_feed import Auxiliary, ReplicaFeed
 from slackwater.runtime.planner.session import AnswerInChild, Session
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
@@ -71,6 +73,7 @@ class InlinePlanning:
     def __init__(self, feed: ReplicaFeed) -> None:
         self._feed = feed
         self._maker = PlanMaker(_stands)
+        self._consolidates = False
 
     async def plan(self, make: MakeInquiry, watch: Watch) -> Plans:
         changes = await self._feed.collect(watch, for_plan=True)
@@ -80,7 +83,23 @@ class InlinePlanning:
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
         with watch:
-            return self._maker.scale_down()
+            found = self._maker.scale_down()
+        self._consolidates = found is not None and found.consolidates
+        return found
+
+    @property
+    def consolidates(self) -> bool:
+        return self._consolidates
+
+    async def consolidation(self, watch: Watch) -> ConsolidationPlan | PlanFailure | None:
+        if not self._consolidates:
+            return None
+        self._consolidates = False
+        try:
+            with watch:
+                return self._maker.consolidation(_stands)
+        except Exception as error:
+            return failure_of("consolidation", "consolidation", error)
 
     def forget(self) -> None:
         self._feed.reset()
@@ -119,8 +138,14 @@ class Conversation:
         self._encoder = Encoder(FRAMED_TYPES | PIECES)
         self._decoder = Decoder(pod_of=feed.pod_of)
         self._answered: list[bytes] = []
-        self.session = Session(next_frame=lambda: None, plan_done=self._answered.append, begin_answer=self._begin)
+        self.session = Session(
+            next_frame=lambda: None,
+            plan_done=self._answered.append,
+            begin_answer=self._begin,
+            begin_consolidation=self._begin,
+        )
         self._found: tuple[AnswerKind, bytes] | None = None
+        self._consolidation: tuple[AnswerKind, bytes] | None = None
         self._renewed = True
         self.frames = 0
 
@@ -131,9 +156,19 @@ class Conversation:
         return found
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
-        found = self._asked(AskScaleDown(), watch)
+        self._found = None
+        found = self._asked(AskScaleDown(number=1, seconds=60.0), watch)
         assert found is None or isinstance(found, ScaleDownProposal), found
+        self._consolidation = self._found
         return found
+
+    @property
+    def consolidates(self) -> bool:
+        return self._consolidation is not None
+
+    async def consolidation(self, watch: Watch) -> ConsolidationPlan | PlanFailure | None:
+        found, self._consolidation = self._consolidation, None
+        return None if found is None else await decoded_consolidation(*found, watch)
 
     async def ask(self, make: MakeQuestion) -> bytes:
         watch = Watch(lambda: Instant(0.0))

@@ -115,7 +115,7 @@ def continued(case: Generated, plan: ConsolidationPlan) -> Generated:
     number = {new.name: len(case.on) + place for place, new in enumerate(coming)}
     number.update((NodeName(f"n-{place}"), place) for place in range(len(case.on)))
     for each in (each for move in plan.moves for each in move.pods):
-        workload = int(each.pod.uid.split("-")[1])
+        workload = int(each.uid.split("-")[1])
         held[number[each.of], workload] -= 1
         held[number[each.to], workload] += 1
     stays = np.ones(len(on), np.bool_)
@@ -175,9 +175,9 @@ def _after(
         after.append(structs.replace(template.node, name=new.name, labels={**template.node.labels, HOSTNAME: new.name}))
         running += [pod.on(new.name) for pod in template.running_pods]
     for each in (each for move in plan.moves for each in move.pods):
-        if each.pod.uid in to:
-            raise BenchFailed(f"fleets: seed {case.mix.seed}: {each.pod.key} moves twice")
-        to[each.pod.uid] = each.to
+        if each.uid in to:
+            raise BenchFailed(f"fleets: seed {case.mix.seed}: {each.key} moves twice")
+        to[each.uid] = each.to
     names = {node.name for node in after}
     for pod in pods:
         there = to.get(pod.uid, pod.node or NodeName(""))

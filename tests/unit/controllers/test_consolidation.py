@@ -90,7 +90,7 @@ def test_the_moves_of_one_plan_are_found_again_and_move_no_pod_twice() -> None:
     cluster.group("small", "8", 300_000)
     plan = cluster.planned()
     assert plan == cluster.planned()
-    moved = [each.pod.uid for move in plan.moves for each in move.pods]
+    moved = [each.uid for move in plan.moves for each in move.pods]
     assert len(moved) == len(set(moved)) == plan.evictions
     stays = {node.name for node in cluster.nodes} - set(leaving(plan))
     for at, move in enumerate(plan.moves):

@@ -1,9 +1,10 @@
 """Makes all plans of one loop of the autoscaler (`PlanMaker`), on the one replica of the cluster.
 
-The loop makes an `Inquiry`: the changes of the cluster, and its own state. The answers are `Plans` and then the
-`ScaleDownProposal` of the same inquiry. Scale-up, slack and scale-down are planned one after the other on one snapshot. The
-loop requests the scale-down plan separately, so that scale-up never waits for it. Deliberately absent: acting on the plans,
-the planning process (`runtime.planner`), and the rules of planning.
+The loop makes an `Inquiry`: the changes of the cluster, and its own state. The answers are `Plans`, then the
+`ScaleDownProposal` and last the `ConsolidationPlan` of the same inquiry. All are planned one after the other on one snapshot.
+The loop requests scale-down separately, so that scale-up never waits for it; consolidation takes longest, and is planned by a
+child of the planning process, so that no later plan waits for it. Deliberately absent: acting on the plans, the planning
+process (`runtime.planner`), and the rules of planning.
 """
 
 from collections import Counter
@@ -130,15 +131,6 @@ class Plans:
     costs: Mapping[GroupName, GroupCost] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacementProposal(ScaleDownProposal):
-    """A scale-down plan together with a plan that replaces nodes by cheaper ones. `failure`: the error because of which the
-    latter replaces none."""
-
-    consolidation: ConsolidationPlan = field(default_factory=ConsolidationPlan)
-    failure: PlanFailure | None = None
-
-
 class PlanMaker:
     """Makes all plans, on a replica that it keeps up to date with the changes of each inquiry. `clock` is read at each step of
     a plan.
@@ -208,36 +200,30 @@ class PlanMaker:
                 now=inquiry.now,
                 clock=self._clock,
             )
-            return self._with_consolidation(proposal, inquiry, inquiry.scale_down, found)
+        return replace(proposal, consolidates=inquiry.consolidation is not None and not _grows(inquiry, found))
 
-    def _with_consolidation(
-        self, proposal: ScaleDownProposal, inquiry: Inquiry, scale_down: ScaleDownInquiry, found: LoopPlans
-    ) -> ScaleDownProposal:
-        """The proposal with a consolidation plan, if one was requested. None is made while pods wait for new nodes, whose needs
-        come first, or while nodes are on their way, which could not be told from those of a move. An error leaves the
-        scale-down plan as it is."""
-        coming = any(each.upcoming for each in inquiry.group_status.values())
-        if inquiry.consolidation is None or found.plan.scale_ups or coming:
-            return proposal
-        parts = {name: getattr(proposal, name) for name in ("plan", "given_up", "reasons", "seconds")}
+    def consolidation(self, clock: Callable[[], float]) -> ConsolidationPlan:
+        """The consolidation plan for the last inquiry, whose scale-down plan says that there is one (`consolidates`). `clock`
+        is read at each step of this plan."""
+        assert self._planned is not None, "scale-down is planned first"
+        inquiry, found, given_up = self._planned
         prices = inquiry.rules.policy.prices
+        assert inquiry.consolidation is not None
+        assert inquiry.scale_down is not None
         assert prices is not None, "consolidation needs prices, those of the formula at least"
-        try:
-            plan = propose_consolidation(
+        with with_drains_rolled_back(self.replica, given_up):
+            return propose_consolidation(
                 self.replica,
                 inquiry.consolidation,
-                scale_down,
+                inquiry.scale_down,
                 found,
                 scale_up=inquiry.rules.policy,
                 prices=prices,
                 group_status=inquiry.group_status,
                 groups=self._groups,
                 now=inquiry.now,
-                clock=self._clock,
+                clock=clock,
             )
-        except Exception as error:
-            return ReplacementProposal(**parts, failure=failure_of("consolidation", "consolidation", error))
-        return ReplacementProposal(**parts, consolidation=plan)
 
     def _answer(self, found: LoopPlans, given_up: tuple[NodeName, ...], now: UnixTime) -> Plans:
         plan, cuts = found.plan, () if found.slack is None else found.slack.cuts_of_headroom
@@ -351,6 +337,12 @@ class PlanMaker:
         if template is not None and any(name in self.replica.nodes for name in group_status.ready):
             self._templates[group_status.name] = template
         return found
+
+
+def _grows(inquiry: Inquiry, found: LoopPlans) -> bool:
+    """Do pods wait for new nodes, whose needs come first, or are nodes on their way, which could not be told from those of a
+    move? Then no consolidation is planned."""
+    return bool(found.plan.scale_ups) or any(each.upcoming for each in inquiry.group_status.values())
 
 
 def _demand(replica: SnapshotReplica, now: UnixTime, rules: ScaleUpRules) -> Demand:

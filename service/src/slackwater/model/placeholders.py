@@ -154,4 +154,9 @@ def a_placeholder(number: int, kind: Kind, labels: Labels = (), *, node: NodeNam
 
 def is_placeholder(pod: Pod) -> bool:
     """Whether the pod is a placeholder."""
-    return pod.uid.startswith(_UID_PREFIX)
+    return is_placeholder_uid(pod.uid)
+
+
+def is_placeholder_uid(uid: PodUid) -> bool:
+    """Whether this is the UID of a placeholder."""
+    return uid.startswith(_UID_PREFIX)

@@ -11,20 +11,28 @@ from typing import Any, Final, cast
 
 import anyio
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
+from slackwater.controllers.consolidation.loop import ConsolidationInquiry
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.controllers.loop_plans import Inquiry, ScaleUpRules
+from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry
+from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
-from slackwater.model.ids import UnixTime
+from slackwater.model.eviction_facts import EvictionFacts, Owner
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Pod
+from slackwater.model.prices import PriceBook
 from slackwater.ports.clock import Watch
 from slackwater.runtime.planner.process import COMMAND, PlanFailedError, PlannerLostError
+from slackwater_protocol.names import NODE_GROUP
 from tests.support import installed
 from tests.support.builders import a_pod
 from tests.support.questions import LONG, Asked, Whole, a_process, clock, is_alive, machine
-from tests.support.waiting import until
+from tests.support.waiting import eventually, until
 
 pytestmark = pytest.mark.anyio
 
@@ -233,3 +241,44 @@ async def test_an_interrupt_from_the_terminal_is_the_services_business() -> None
         os.kill(pid, signal.SIGINT)
         assert (await plan(cluster, pending(3)))[:2] == (2, 1)
         assert cluster.process.pid == pid
+
+
+async def test_a_consolidation_plan_arrives_by_the_way() -> None:
+    """A large node with one small pod, and a group of small ones."""
+    small = replace(a_group_status()[GROUP].group, name=GroupName("small"))
+    large = replace(small, name=GroupName("large"), target=1, template=machine("large"))
+    status = {
+        group.name: replace(a_group_status()[GROUP], group=group, ready=ready)
+        for group, ready in ((small, ()), (large, (NodeName("n1"),)))
+    }
+    book = PriceBook(configured={small.name: 1, large.name: 10})
+    rules = replace(RULES, policy=replace(RULES.policy, prices=book))
+    policy = replace(installed.CONSOLIDATION, enabled=True)
+
+    def make(changes: Changes, _: AuxiliaryObjects) -> Inquiry:
+        return Inquiry(
+            changes=changes,
+            rules=rules,
+            group_status=status,
+            now=UnixTime(2e9),
+            scale_down=ScaleDownInquiry(state=ScaleDownState(), policy=installed.SCALE_DOWN),
+            consolidation=ConsolidationInquiry(policy=policy),
+        )
+
+    async with a_process() as cluster:
+        node = structs.replace(machine("n1"), labels={NODE_GROUP: "large"})
+        owned = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
+        cluster.has(node, structs.replace(a_pod("p", on="n1", cpu="1", memory="1Gi"), eviction_facts=owned))
+        process, watch = cluster.process, Watch(clock)
+        assert not process.consolidates
+        await process.plan(make, watch)
+        proposal = await process.scale_down(watch)
+        assert proposal is not None
+        assert process.consolidates
+        plan = await eventually(
+            lambda: process.consolidation(watch), lambda found: found is not None, within_seconds=60.0, wanted="a plan"
+        )
+        assert not process.consolidates
+        assert isinstance(plan, ConsolidationPlan)
+        assert [(each.uid, each.of) for move in plan.moves for each in move.pods] == [("uid-p", "n1")]
+        assert [each.owner for move in plan.moves for each in move.coming] == ["small"]

@@ -11,7 +11,8 @@ import pytest
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.loop_plans import Inquiry, ScaleUpRules
+from slackwater.controllers.consolidation.loop import ConsolidationInquiry
+from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpRules
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.model.changes import Changes, NodeChange, PodChange
@@ -19,6 +20,7 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
+from slackwater.model.prices import PriceBook
 from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, PlannerQuestion, Question
 from slackwater.runtime.planner.session import AnswerInChild, Session
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
@@ -28,6 +30,7 @@ from tests.support import installed
 from tests.support.builders import a_node, a_pod
 
 RULES = ScaleUpRules(policy=replace(installed.SCALE_UP, pending=replace(installed.PENDING, after_scheduler=False)))
+SCALE_DOWN = AskScaleDown(number=7, seconds=60.0)
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
 NODES = 12
 
@@ -92,11 +95,15 @@ class Process:
         self._asks_at, self._is_child = asks_at, is_child
         self.looks = 0
         self.begun = 0
+        #: Of each child that was to plan a consolidation, how many frames of plans had been sent before.
+        self.consolidations: list[int] = []
         self.answers: list[tuple[dict[str, int], int, bool]] = []
         self._encoder, self._decoder = Encoder(FRAMED_TYPES), Decoder(pod_of=PODS.__getitem__)
         self._frames: deque[bytes] = deque()
         self._done: list[bytes] = []
-        self.session = Session(next_frame=self._next, plan_done=self._done.append, begin_answer=self._begin)
+        self.session = Session(
+            next_frame=self._next, plan_done=self._done.append, begin_answer=self._begin, begin_consolidation=self._consolidate
+        )
 
     def _next(self) -> bytes | None:
         if not self._frames:
@@ -107,6 +114,11 @@ class Process:
 
     def _begin(self, _number: int, _seconds: float) -> AnswerInChild | None:
         self.begun += 1
+        return self._answer if self._is_child else None
+
+    def _consolidate(self, number: int, _seconds: float) -> AnswerInChild | None:
+        assert number == SCALE_DOWN.number
+        self.consolidations.append(len(self._done))
         return self._answer if self._is_child else None
 
     def _answer(self, _question: PlannerQuestion, replica: SnapshotReplica) -> None:
@@ -121,7 +133,7 @@ class Process:
 
     def plans(self) -> Iterator[object]:
         yield without_times(self.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True)))
-        yield without_times(self.say(AskScaleDown()))
+        yield without_times(self.say(SCALE_DOWN))
 
 
 def without_times(plans: object) -> str:
@@ -134,7 +146,7 @@ def looks_of_a_plan() -> tuple[int, int]:
     process = Process()
     process.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True))
     first = process.looks
-    process.say(AskScaleDown())
+    process.say(SCALE_DOWN)
     return first, process.looks
 
 
@@ -152,7 +164,7 @@ def test_at_each_step_the_answer_sees_the_replica_of_before_with_what_came_since
     child = Process(asks_at=at, is_child=True)
     child.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True))
     if at > UP:
-        child.say(AskScaleDown())
+        child.say(SCALE_DOWN)
     want = {**{f"n{number}": 1000 for number in range(NODES - 1)}, "n11": 3000}
     assert child.answers == [(want, 8, False)]
 
@@ -172,4 +184,37 @@ def test_a_question_between_the_two_plans_changes_neither() -> None:
     first = Ask(inquiry=an_inquiry(CLUSTER), rebuild=True)
     assert without_times(plain.say(first)) == without_times(asked.say(first))
     asked.say(question(1))
-    assert without_times(plain.say(AskScaleDown())) == without_times(asked.say(AskScaleDown()))
+    assert without_times(plain.say(SCALE_DOWN)) == without_times(asked.say(SCALE_DOWN))
+
+
+def consolidating() -> Inquiry:
+    """Nothing waits, so a consolidation is planned."""
+    running = Changes(
+        generation=CLUSTER.generation, nodes=CLUSTER.nodes, pods=[each for each in CLUSTER.pods if "r" in each.uid]
+    )
+    found = an_inquiry(running)
+    rules = replace(RULES, policy=replace(RULES.policy, prices=PriceBook()))
+    return replace(found, rules=rules, consolidation=ConsolidationInquiry(policy=installed.CONSOLIDATION))
+
+
+def test_a_consolidation_is_planned_by_a_child_once_the_plan_of_removals_is_sent() -> None:
+    parent = Process()
+    parent.say(Ask(inquiry=consolidating(), rebuild=True))
+    parent.say(SCALE_DOWN)
+    assert [count > 0 for count in parent.consolidations] == [True]
+    looks = parent.looks
+    assert isinstance(parent.say(Ask(inquiry=an_inquiry(CLUSTER), rebuild=True)), Plans)
+    assert parent.looks > looks
+    child = Process(is_child=True)
+    child.say(Ask(inquiry=consolidating(), rebuild=True))
+    child.say(SCALE_DOWN)
+    assert [pending for _, pending, in_a_trial in child.answers if not in_a_trial] == [0]
+
+
+def test_no_child_plans_a_consolidation_that_nobody_asked_for_or_while_pods_need_nodes() -> None:
+    pods_wait = replace(consolidating(), changes=CLUSTER)
+    for inquiry in (an_inquiry(CLUSTER), pods_wait):
+        process = Process()
+        process.say(Ask(inquiry=inquiry, rebuild=True))
+        process.say(SCALE_DOWN)
+        assert process.consolidations == []

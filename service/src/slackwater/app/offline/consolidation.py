@@ -27,7 +27,7 @@ from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.ids import UnixTime
 from slackwater.model.objects import DisruptionBudget
-from slackwater.model.placeholders import is_placeholder
+from slackwater.model.placeholders import is_placeholder_uid
 from slackwater.model.prices import HourlyPrice, PriceBook, cost_of
 from slackwater.ports.whatif_answers import ConsolidationAnswer, NodeMoveAnswer, PlanningAnswer
 from slackwater_protocol.money import decimal_text
@@ -105,7 +105,7 @@ def _move(move: ConsolidationMove) -> NodeMoveAnswer:
     return NodeMoveAnswer(
         leaving=[each.name for each in move.leaving],
         coming=move.new_nodes,
-        destinations={str(each.pod.key): each.to for each in move.pods if not is_placeholder(each.pod)},
+        destinations={str(each.key): each.to for each in move.pods if not is_placeholder_uid(each.uid)},
         after=list(move.after),
         saved=decimal_text(move.saved),
         evictions=move.evictions,

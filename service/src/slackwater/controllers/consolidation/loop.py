@@ -161,10 +161,12 @@ class ConsolidationLoop:
         *,
         healthy: bool,
         disruptions: Mapping[GroupName, GroupDisruptions],
+        removing: Set[NodeName] = frozenset(),
     ) -> ConsolidationRecord:
         """Begins the first moves of the plan that disruption budgets allow, as many as `most_leaving` allows, if plans have had
         their nodes go for long enough. None begins if the cluster is not `healthy`. `disruptions` of groups with budgets count
-        the nodes that will go."""
+        the nodes that will go. `removing`: nodes under removal. The plan may be older than they are, so a move that needs one
+        of them, or a node that is gone, does not begin."""
         if not healthy and self._batch.running:
             self._cancel("the cluster is unhealthy")
         began = 0
@@ -174,8 +176,15 @@ class ConsolidationLoop:
             self._since = {name: self._since.get(name, now) for name in planned}
             if healthy:
                 young = {name for name, since in self._since.items() if now - since < self._policy().planned_time}
-                most = self._most_leaving
-                self._batch = begun(plan.moves, group_status, self._steady(), disruptions, young=young, most=most)
+                self._batch = begun(
+                    plan.moves,
+                    group_status,
+                    self._steady(),
+                    disruptions,
+                    young=young,
+                    there=self._nodes() - removing,
+                    most=self._most_leaving,
+                )
                 began = len(self._batch.moves)
         ended, self._ended = self._ended, ()
         return ConsolidationRecord(running=self._batch.running, began=began, ended=ended, plan=plan)

@@ -3,14 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from slackwater.controllers.scaledown.state import KeptNode
 from slackwater.fit.steps import CutBy
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod
-from slackwater.model.placeholders import is_placeholder
+from slackwater.model.placeholders import is_placeholder_uid
 
 
 class LeavingNode(NamedTuple):
@@ -31,10 +30,25 @@ class NewNode(NamedTuple):
     price: int
 
 
-class PodMove(NamedTuple):
-    """A pod, and the nodes that it leaves and goes to; the latter perhaps the `name` of a `NewNode`."""
+#: No name of a real node has a colon.
+_NEW: Final = "new:"
 
-    pod: Pod
+
+def new_name(group: GroupName, number: int) -> NodeName:
+    """The name in a plan of its new node with this number."""
+    return NodeName(f"{_NEW}{group}:{number}")
+
+
+def is_new(name: NodeName) -> bool:
+    """Does the name stand for a new node?"""
+    return name.startswith(_NEW)
+
+
+class PodMove(NamedTuple):
+    """A pod, by its names, and the nodes that it leaves and goes to; the latter perhaps the `name` of a `NewNode`."""
+
+    uid: PodUid
+    key: PodKey
     of: NodeName
     to: NodeName
 
@@ -61,7 +75,7 @@ class ConsolidationMove:
     @property
     def evictions(self) -> int:
         """The number of pods that leave their node. Placeholders do not count, since they exist only in plans."""
-        return sum(not is_placeholder(each.pod) for each in self.pods)
+        return sum(not is_placeholder_uid(each.uid) for each in self.pods)
 
     @property
     def new_nodes(self) -> Mapping[GroupName, int]:

@@ -32,6 +32,7 @@ from slackwater.controllers.consolidation.outcome import (
     NewNode,
     PodMove,
     best_first,
+    new_name,
 )
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.consolidation.trial import Found, SetNode, Trials, as_new, trial_policy
@@ -367,7 +368,7 @@ class _Planning:
         assert group.template is not None
         assert group.price is not None
         self.opened_names += 1
-        name = NodeName(f"new:{group.owner}:{self.opened_names}")
+        name = new_name(group.owner, self.opened_names)
         rows = add_nodes(self.planning_input.snapshot, group.template, [name], system=self.rules.scale_up.system)
         return NewNode(name=name, group=group.name, owner=group.owner, price=group.price.micros), Row(rows.start)
 
@@ -422,7 +423,9 @@ class _Planning:
         """Adds the move to the plan."""
         nodes, number = self.planning_input.snapshot.facts.nodes, len(self.moves)
         pods = tuple(
-            PodMove(move.pod, node.candidate.node, nodes[move.to].name) for node, evacuated in gone for move in evacuated.moves
+            PodMove(move.pod.uid, move.pod.key, node.candidate.node, nodes[move.to].name)
+            for node, evacuated in gone
+            for move in evacuated.moves
         )
         candidates = [node.candidate for node, _ in gone]
         price = sum(node.price for node, _ in used.values())

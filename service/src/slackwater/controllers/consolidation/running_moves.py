@@ -10,12 +10,12 @@ scale-down removes them. Removals that have begun go on, as the nodes' taints sa
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
-from slackwater.controllers.consolidation.outcome import ConsolidationMove
+from slackwater.controllers.consolidation.outcome import ConsolidationMove, is_new
 from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, GroupDisruptions
 from slackwater.controllers.scaledown.state import NOTHING_REPLACED, Replacing
 from slackwater.model.ids import Instant, NodeName, UnixTime
@@ -162,7 +162,7 @@ class Batch:
         came = self.came
         ready = [move.move for move in self.running if move.ready_at is not None]
         replaced = {
-            leaving.name: {each.pod.uid: came.get(each.to, each.to) for each in move.pods if each.of == leaving.name}
+            leaving.name: {each.uid: came.get(each.to, each.to) for each in move.pods if each.of == leaving.name}
             for move in ready
             for leaving in move.leaving
         }
@@ -177,22 +177,29 @@ def begun(
     disruptions: Mapping[GroupName, GroupDisruptions],
     *,
     young: Container[NodeName],
+    there: Set[NodeName],
     most: int,
 ) -> Batch:
     """The first moves of a plan, begun now: the nodes that go are together at most `most`, unless the first move has more.
-    Moves of `young` nodes, and moves that a disruption budget does not allow, are left out, and so are those that need their
-    new nodes."""
+    Moves of `young` nodes, moves with present nodes that are not `there` any more, and moves that a disruption budget does not
+    allow, are left out, and so are those that need their new nodes."""
     first, left_out, leaving = list[ConsolidationMove](), set[int](), 0
     for at, move in enumerate(moves):
         if first and leaving + len(move.leaving) > most:
             break
         waits = not left_out.isdisjoint(move.after) or any(each.name in young for each in move.leaving)
-        if waits or not _allowed(move, disruptions):
+        if waits or not _names(move) <= there or not _allowed(move, disruptions):
             left_out.add(at)
             continue
         leaving += len(move.leaving)
         first.append(move)
     return Batch(moves=tuple(RunningMove(move=move, began=now) for move in first), before=_nodes_of(first, group_status))
+
+
+def _names(move: ConsolidationMove) -> set[NodeName]:
+    """The present nodes that the move needs: those that go, and destinations."""
+    present = {each.to for each in move.pods if not is_new(each.to)}
+    return present.union(each.name for each in move.leaving)
 
 
 def _allowed(move: ConsolidationMove, disruptions: Mapping[GroupName, GroupDisruptions]) -> bool:

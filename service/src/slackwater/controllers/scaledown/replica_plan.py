@@ -56,12 +56,13 @@ class ScaleDownInquiry:
 class ScaleDownProposal:
     """The scale-down plan. `given_up`: nodes whose drain is to be rolled back, because pods need their room; those of the
     scale-up plan (`Plans.given_up`) are not repeated. `reasons`: the number of unremovable nodes by reason. `seconds`: the
-    duration of planning."""
+    duration of planning. `consolidates`: a consolidation is planned next."""
 
     plan: ScaleDownPlan
     given_up: tuple[NodeName, ...]
     reasons: Mapping[UnremovableReason, int]
     seconds: float
+    consolidates: bool = False
 
 
 def drains_to_roll_back(replica: SnapshotReplica, inquiry: ScaleDownInquiry, scale_up: ScaleUpPlan) -> tuple[NodeName, ...]:

@@ -22,7 +22,8 @@ import structlog
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
 from slackwater.controllers.consolidation.loop import ConsolidationLoop
-from slackwater.controllers.loop_plans import Inquiry, Plans, ReplacementProposal, ScaleUpRules
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
+from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
@@ -210,14 +211,16 @@ class Autoscaler:
             given_up = self._scale_down_loop.give_up(plans.given_up)
         marks.append(self._clocks.clock())
         proposal, failed = await self._plan_scale_down(watch)
+        consolidation = await self._planning.consolidation(watch)
+        if isinstance(consolidation, PlanFailure):
+            plans, consolidation = replace(plans, failures=(*plans.failures, consolidation)), None
+            self._log_failures(plans.failures)
+        elif plans.scale_ups or any(each.upcoming for each in self.group_registry.group_status.values()):
+            consolidation = None  # pods have come since it was begun, and their needs come first
         marks.append(self._clocks.clock())
         if proposal is not None:
             with watch:
-                self._shrink(proposal, record, given_up)
-                failure = proposal.failure if isinstance(proposal, ReplacementProposal) else None
-                if failure is not None:
-                    plans = replace(plans, failures=(*plans.failures, failure))
-                    self._log_failures(plans.failures)
+                self._shrink(proposal, consolidation, record, given_up)
         marks.append(self._clocks.clock())
         record.problems[:0] = silent.values()
         record.notes = (*notes, *failed)
@@ -225,14 +228,22 @@ class Autoscaler:
         self.last = record
         return record
 
-    def _shrink(self, proposal: ScaleDownProposal, record: LoopRecord, given_up: tuple[NodeName, ...]) -> None:
+    def _shrink(
+        self,
+        proposal: ScaleDownProposal,
+        plan: ConsolidationPlan | None,
+        record: LoopRecord,
+        given_up: tuple[NodeName, ...],
+    ) -> None:
         """Begins removals and moves as planned. `given_up`: nodes whose removal was given up in this loop."""
         groups = self.group_registry.group_status
         healthy = is_healthy(groups.values())
         record.scale_down = self._scale_down_loop.act(proposal, groups, healthy=healthy, given_up=given_up)
-        plan = proposal.consolidation if isinstance(proposal, ReplacementProposal) else None
         disruptions = {} if plan is None else self._scale_down_loop.disruptions(groups)
-        record.consolidation = self._consolidation_loop.act(plan, groups, healthy=healthy, disruptions=disruptions)
+        removing = self._state_machine.drains.nodes.keys()
+        record.consolidation = self._consolidation_loop.act(
+            plan, groups, healthy=healthy, disruptions=disruptions, removing=removing
+        )
 
     async def _observe(self, record: LoopRecord, watch: Watch) -> Mapping[str, str]:
         """Observes the groups. If instances are lost, has the providers delete them, and observes the groups again. Returns the
@@ -277,7 +288,9 @@ class Autoscaler:
             believed=self._state_machine.disagreements.believed() if rules.policy.believe_scheduler else frozenset(),
             now=self._clocks.steady(),
             scale_down=scale_down,
-            consolidation=self._consolidation_loop.inquiry(None if scale_down is None else scale_down.state),
+            consolidation=None
+            if self._planning.consolidates
+            else self._consolidation_loop.inquiry(None if scale_down is None else scale_down.state),
         )
 
     def _log_failures(self, failures: Sequence[PlanFailure]) -> None:

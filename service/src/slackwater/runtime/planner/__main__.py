@@ -24,6 +24,8 @@ from slackwater.runtime.planner.value_frames import read_frame
 #: The most frames that are read ahead. The service cannot send more until some are decoded.
 _MOST_WAITING: Final = 64
 _NICENESS: Final = 5
+#: That of a child that plans a consolidation, beside it: the plans that pods wait for have precedence.
+_CONSOLIDATION_NICENESS: Final = 10
 #: The maximum of the range -1000 to 1000. A process needs no privileges to raise its own value.
 _FIRST_TO_BE_KILLED: Final = "1000"
 
@@ -44,6 +46,7 @@ def main() -> None:
         next_frame=lambda: _arrived(arrivals),
         plan_done=partial(output.write, PLAN),
         begin_answer=Children(output).begin,
+        begin_consolidation=Children(output, niceness=_CONSOLIDATION_NICENESS).begin,
         progress=partial(output.write, PROGRESS),
     )
     while True:

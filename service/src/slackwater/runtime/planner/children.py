@@ -1,4 +1,5 @@
-"""Answers questions by children of the planning process: a fork of the process answers each question.
+"""Answers questions by children of the planning process: a fork of the process answers each question. A consolidation plan is
+made in the same way, by children of its own.
 
 Child and parent share the memory of the replica, except pages that one of them writes to. So a question does not wait for a
 plan, a plan does not wait for a question, and a child that takes too long is killed without losing the replica. The child ends
@@ -64,10 +65,12 @@ class _Child:
 
 class Children:
     """Starts a child for each question. Only one runs at a time: a new question kills the child of the one before, because the
-    service asks again only after it has an answer or no longer waits for one."""
+    service asks again only after it has an answer or no longer waits for one. `niceness`: how much lower the CPU priority of a
+    child is than that of its parent."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, *, niceness: int = 0) -> None:
         self._output = output
+        self._niceness = niceness
         self._now: _Child | None = None
         self._lock = threading.Lock()
 
@@ -94,6 +97,7 @@ class Children:
             for ours in (from_child, life, _INPUT):
                 os.close(ours)
             self._output.close_in_child()
+            os.nice(self._niceness)
             _end_in_time(seconds, life_of_parent)
             limit_memory(MOST_MEMORY)
             return partial(_answer_and_end, to_parent)

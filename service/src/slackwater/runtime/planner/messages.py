@@ -1,8 +1,9 @@
 """The messages between the service and its planning process.
 
-service -> planning process    Ask, AskShrink, Question
+service -> planning process    Ask, AskScaleDown, Question
 planning process -> service    on channel PLAN: Plans, ScaleDownProposal, None or Failed, as frames of the process' encoder
-                               on channel ANSWER: pieces of the answer to a question, each a pickled `AnswerPiece`
+                               on channel ANSWER: pieces of the answer to a question, or of a consolidation plan, each a pickled
+                               `AnswerPiece`
                                on channel PROGRESS: empty frames, while it works on a plan
 """
 
@@ -13,10 +14,10 @@ from typing import Final, Protocol
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
-from slackwater.controllers.loop_plans import Inquiry, Plans, ReplacementProposal
+from slackwater.controllers.loop_plans import Inquiry, Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal
 from slackwater.controllers.scaledown.state import ScaleDownPlan, ScaleDownState
-from slackwater.controllers.scaleup.outcome import ScaleUp, Unhelpable
+from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp, Unhelpable
 from slackwater.controllers.slack.headroom_demand import HeadroomDemand
 from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.controllers.slack.state import SlackState
@@ -56,8 +57,8 @@ MakeInquiry = Callable[[Changes, AuxiliaryObjects], Inquiry]
 
 
 class LoopPlanner(Protocol):
-    """Makes plans for the loop. Only one task at a time may call `plan` and `scale_down`. `watch` measures for how long these
-    block the event loop.
+    """Makes plans for the loop. Only one task at a time may call `plan`, `scale_down` and `consolidation`. `watch` measures for
+    how long these block the event loop.
 
     The loop calls `forget` after a failed plan, because it is then unknown which changes were applied. The next inquiry then
     contains the whole cluster.
@@ -68,7 +69,18 @@ class LoopPlanner(Protocol):
         ...
 
     async def scale_down(self, watch: Watch) -> ScaleDownProposal | None:
-        """The scale-down plan for the last inquiry. None: that inquiry requested none, or has been forgotten."""
+        """The scale-down plan for the last inquiry. None: that inquiry requested none, or has been forgotten. If it says so
+        (`consolidates`), the consolidation plan for the same inquiry is begun."""
+        ...
+
+    @property
+    def consolidates(self) -> bool:
+        """Is a consolidation plan being made, or waits to be taken? Meanwhile none may be requested."""
+        ...
+
+    async def consolidation(self, watch: Watch) -> ConsolidationPlan | PlanFailure | None:
+        """Takes the consolidation plan that has been made since it was begun, or why there is none. None if none is made, or it
+        is still being made; it does not wait for that."""
         ...
 
     def forget(self) -> None: ...
@@ -84,9 +96,14 @@ class Ask:
     rebuild: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskScaleDown:
-    """Requests the scale-down plan for the inquiry that was answered last."""
+    """Requests the scale-down plan for the inquiry that was answered last. If that plan says so (`consolidates`), a child then
+    makes the consolidation plan. It arrives as the answer to question `number`: the frames of a new encoder, as on a pipe. The
+    child is ended after `seconds`."""
+
+    number: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +144,7 @@ FRAMED_TYPES: Final[frozenset[type]] = frozenset(
             HeadroomRequests,
         ),
         *(Plans, ScaleUp, SlackPlan, SlackState, HeadroomDemand, Unhelpable),
-        *(ScaleDownProposal, ScaleDownPlan, ReplacementProposal, ConsolidationPlan),
+        *(ScaleDownProposal, ScaleDownPlan, ConsolidationPlan),
         Question,
     }
 )

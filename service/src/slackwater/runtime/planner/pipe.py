@@ -118,6 +118,8 @@ class Link:
         self._has_large_pods = False
         self._plan: _Reply[_Plan] | None = None
         self._questions: dict[int, _Reply[_Answer]] = {}
+        #: The number under which a consolidation plan arrives; None if none is made.
+        self._consolidation: int | None = None
         self._numbers = count(1)
 
     def kill(self) -> None:
@@ -140,20 +142,51 @@ class Link:
 
     # --- questions ----------------------------------------------------------------------------------------------------------
 
-    async def plan(self, make: MakeInquiry | None, watch: Watch) -> _Plan:
-        """Requests the scale-up and slack plans for the inquiry that `make` makes. With `make` None, requests the scale-down
-        plan for the last inquiry."""
-        reply: _Reply[_Plan] = _Reply(watch)
+    async def plan(self, make: MakeInquiry, watch: Watch) -> _Plan:
+        """Requests the scale-up and slack plans for the inquiry that `make` makes."""
         async with self._sending:
-            self._plan, self._heard_at, self.longest_silence, self.rebuilding = reply, self._clock(), 0.0, False
-            if make is None:
-                await self._send(AskScaleDown(), watch)
-            else:
-                changes, rebuild = await self._collect(watch, for_plan=True)
-                self.rebuilding = rebuild
-                await self._send(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=rebuild), watch)
-                self._has_fed(rebuild=rebuild)
+            reply = self._awaiting_plan(watch)
+            changes, self.rebuilding = await self._collect(watch, for_plan=True)
+            await self._send(Ask(inquiry=make(changes, self._feed.auxiliary), rebuild=self.rebuilding), watch)
+            self._has_fed(rebuild=self.rebuilding)
         return await reply.wait()
+
+    async def scale_down(self, seconds: float, watch: Watch) -> _Plan:
+        """Requests the scale-down plan for the last inquiry, and the consolidation plan if that says so. The latter is ended
+        after `seconds`."""
+        number = next(self._numbers)
+        self._questions[number] = _Reply(watch)  # the other plan may arrive before the task that waits for this one runs
+        try:
+            async with self._sending:
+                reply = self._awaiting_plan(watch)
+                await self._send(AskScaleDown(number=number, seconds=seconds), watch)
+            plan = await reply.wait()
+        except BaseException:
+            del self._questions[number]
+            raise
+        if isinstance(plan, ScaleDownProposal) and plan.consolidates:
+            assert self._consolidation is None, "one consolidation plan at a time is asked for"
+            self._consolidation = number
+        else:
+            del self._questions[number]
+        return plan
+
+    def _awaiting_plan(self, watch: Watch) -> _Reply[_Plan]:
+        self._plan, self._heard_at, self.longest_silence, self.rebuilding = _Reply(watch), self._clock(), 0.0, False
+        return self._plan
+
+    @property
+    def consolidates(self) -> bool:
+        """Is a consolidation plan being made, or waits to be taken?"""
+        return self._consolidation is not None
+
+    def take_consolidation(self) -> _Answer | None:
+        """Takes the consolidation plan, encoded, once it has arrived whole, or how its child ended; None before."""
+        number = self._consolidation
+        if number is None or not self._questions[number].found:
+            return None
+        self._consolidation = None
+        return self._questions.pop(number).found[0]
 
     async def ask(self, make: Callable[[], PlannerQuestion], seconds: float, watch: Watch) -> _Answer:
         """Sends the question that `make` makes, and returns the kind of its answer and its content. The process ends the answer

@@ -16,15 +16,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Final, Protocol
 
 import anyio
+import anyio.lowlevel
 import structlog
 from anyio import get_cancelled_exc_class
 
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.controllers.loop_plans import Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
+from slackwater.controllers.scaleup.outcome import PlanFailure
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Instant
 from slackwater.ports.clock import Watch
@@ -40,6 +44,7 @@ from slackwater.runtime.planner.messages import (
 )
 from slackwater.runtime.planner.pipe import LOST, Link
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
+from slackwater.runtime.planner.value_frames import Decoder, read_frame
 
 _log = structlog.get_logger(__name__)
 
@@ -261,6 +266,16 @@ class PlanningProcess:
         assert plan is None or isinstance(plan, ScaleDownProposal), plan
         return plan
 
+    @property
+    def consolidates(self) -> bool:
+        """See `LoopPlanner`. The plan is gone with the process that makes it."""
+        return self._link is not None and self._link.consolidates
+
+    async def consolidation(self, watch: Watch) -> ConsolidationPlan | PlanFailure | None:
+        """See `LoopPlanner`."""
+        found = None if self._link is None else self._link.take_consolidation()
+        return None if found is None else await decoded_consolidation(*found, watch)
+
     def forget(self) -> None:
         """Makes the next message contain the whole cluster."""
         self._planned = None
@@ -272,7 +287,8 @@ class PlanningProcess:
         process, because its state is then unknown."""
         try:
             with anyio.fail_after(self._plan_seconds):
-                answer = await link.plan(make, watch)
+                asked = link.scale_down(self._plan_seconds, watch) if make is None else link.plan(make, watch)
+                answer = await asked
         except (TimeoutError, get_cancelled_exc_class()):
             link.kill()
             raise
@@ -330,6 +346,21 @@ class PlanningProcess:
 
     def _too_long(self) -> WhatIfRefused:
         return WhatIfRefused(f"the answer took longer than {self._answer_seconds:g} s: ask less", busy=True)
+
+
+async def decoded_consolidation(kind: AnswerKind, content: bytes, watch: Watch) -> ConsolidationPlan | PlanFailure:
+    """The consolidation plan in the answer of a child, or how the child ended. The event loop is free between two frames."""
+    if kind is not AnswerKind.ANSWERED:
+        text = content.decode().strip()
+        return PlanFailure(part="consolidation", about="consolidation", error=text.rpartition("\n")[2], trace=text)
+    decoder, frames, plan = Decoder(), BytesIO(content), None
+    while (frame := read_frame(frames)) is not None:
+        with watch:
+            arrived = decoder.take(frame)
+            plan = None if arrived is None else arrived.value
+        await anyio.lowlevel.checkpoint()
+    assert isinstance(plan, ConsolidationPlan), plan
+    return plan
 
 
 def resident_bytes(pid: int) -> int:

@@ -3,23 +3,24 @@
 Questions are answered while a plan is being made: a plan reads the clock at each of its steps, and the clock (`Session._clock`)
 takes questions that have arrived. Each forks a child. In the child the exception `_InChild` unwinds the plan and undoes its
 trials, so that the replica is as before the plan; then the child answers. The parent continues its plan. The parent applies the
-changes that came with the question only after the plan, because the plans of one inquiry are made on one state. Deliberately
-absent: pipes, processes.
+changes that came with the question only after the plan, because the plans of one inquiry are made on one state. A
+consolidation is planned by a child, too: it is forked once the scale-down plan is sent, and so has the state of the same
+inquiry. Deliberately absent: pipes, processes.
 """
 
 import gc
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
-from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans, ReplacementProposal
+from slackwater.controllers.loop_plans import Inquiry, PlanMaker, Plans
 from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.model.changes import Changes
 from slackwater.model.ids import NodeName, PodUid
 from slackwater.runtime.planner.messages import FRAMED_TYPES, Ask, AskScaleDown, Failed, PlannerQuestion, Question
-from slackwater.runtime.planner.value_frames import Decoder, Encoder
+from slackwater.runtime.planner.value_frames import Decoder, Encoder, framed
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 #: Progress is reported at most once in so many seconds.
@@ -43,6 +44,19 @@ class _InChild(BaseException):
         self.body, self.answer = body, answer
 
 
+@dataclass(frozen=True, slots=True)
+class _Consolidation:
+    """Plans a consolidation in a child, and encodes the plan. Implements `PlannerQuestion`."""
+
+    maker: PlanMaker
+
+    def answer(self, replica: SnapshotReplica) -> bytes:
+        assert replica is self.maker.replica
+        # The session's own clock reads messages, and they are for the parent; its encoder knows what the parent has sent.
+        plan = self.maker.consolidation(time.monotonic)
+        return b"".join(map(framed, Encoder(FRAMED_TYPES).frames(plan)))
+
+
 class Session:
     """Serves the messages of the service, one session in each planning process. `next_frame` returns a frame if one has
     arrived, without waiting, else None. `plan_done` is called with each frame of a finished plan, `progress` now and then while
@@ -54,11 +68,12 @@ class Session:
         next_frame: Callable[[], bytes | None],
         plan_done: Callable[[bytes], None],
         begin_answer: AnswerStarter,
+        begin_consolidation: AnswerStarter,
         progress: Callable[[], None] = lambda: None,
     ) -> None:
         self._next_frame = next_frame
         self._plan_done = plan_done
-        self._begin_answer = begin_answer
+        self._begin_answer, self._begin_consolidation = begin_answer, begin_consolidation
         self._progress, self._reported_at = progress, 0.0
         self._maker = PlanMaker(self._clock)
         self._decoder = Decoder()
@@ -82,9 +97,14 @@ class Session:
         try:
             if isinstance(message, Question):
                 self._take_question(message)
-            else:
-                for part in self._encoder.frames(self._plan(message)):
-                    self._plan_done(part)
+                return
+            plans = self._plan(message)
+            for part in self._encoder.frames(plans):
+                self._plan_done(part)
+            if isinstance(message, AskScaleDown) and isinstance(plans, ScaleDownProposal) and plans.consolidates:
+                answer = self._begin_consolidation(message.number, message.seconds)
+                if answer is not None:
+                    answer(_Consolidation(self._maker), self._maker.replica)
         except _InChild as child:
             # The exception has undone the plan's trials, so the replica can first be brought up to date.
             self._catch_up(rebuild=False)
@@ -115,8 +135,6 @@ class Session:
             return None
         plan = scale_down.plan
         self._hints = plan.state.pod_destination_hints
-        if isinstance(scale_down, ReplacementProposal):
-            scale_down = replace(scale_down, consolidation=replace(scale_down.consolidation, kept=()))
         return replace(scale_down, plan=replace(plan, kept=(), state=replace(plan.state, pod_destination_hints={})))
 
     def _catch_up(self, *, rebuild: bool) -> None:
