@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from slackwater.controllers import loop_plans
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
@@ -97,3 +98,56 @@ async def test_an_error_in_a_consolidation_plan_leaves_scale_down_as_it_is(monke
     assert scene.sizes() == {"idle": 0, "large": 3, "small": 0}
     failures = [failure.about for record in scene.records for failure in record.failures]
     assert set(failures) == {"consolidation"}
+
+
+def of_an_old_image(pod_rest: float = EAGER.pod_rest) -> ConsolidationScene:
+    """Two full nodes of version 1; new nodes of their group have version 2."""
+    scene = ConsolidationScene(rules=replace(EAGER, drift=True, pod_rest=pod_rest))
+    pool = scene.machines("web", 8, size=2)
+    scene.settle()
+    for node in sorted(scene.shown_nodes()):
+        scene.runs(f"web-{node}", [node] * 3, cpu="2500m")
+    before = {**pool.template.labels, "version": "1"}
+    for machine in pool.machines:
+        machine.template = structs.replace(pool.template, labels=before)
+    pool.template = structs.replace(pool.template, labels={**pool.template.labels, "version": "2"})
+    return scene
+
+
+def versions(scene: ConsolidationScene) -> list[str]:
+    return sorted(node.labels["version"] for node in scene._shown.values())
+
+
+async def test_nodes_of_an_old_template_are_replaced_as_budgets_for_drift_allow() -> None:
+    scene = of_an_old_image()
+    none = NodeDisruptionBudget(nodes=0, reasons=("Drifted",))
+    scene.shrink_policy = replace(scene.shrink_policy, disruption_budgets=(none,))
+    await scene.pass_time(300)
+    assert versions(scene) == ["1", "1"]
+    budgets = (NodeDisruptionBudget(nodes=1, reasons=("Drifted",)), NodeDisruptionBudget(nodes=0, reasons=("Underutilized",)))
+    scene.shrink_policy = replace(scene.shrink_policy, disruption_budgets=budgets)
+    await scene.pass_time(600)
+    assert versions(scene) == ["2", "2"]
+    assert (scene.watched.most_removals, scene.pending(), scene.left_behind(), scene.moved_twice) == (1, 0, [], [])
+
+
+async def test_a_promise_that_no_new_node_keeps_replaces_nodes_once() -> None:
+    scene = of_an_old_image(pod_rest=0.0)
+    pool = scene.cloud.pool("web")
+    pool.promised, pool.template = pool.template, pool.machines[0].template or pool.template
+    await scene.pass_time(1200)
+    assert versions(scene) == ["1", "1"]
+    assert len(scene.lives) <= 2
+
+
+async def test_nodes_expire_and_those_that_came_in_their_place_stay() -> None:
+    scene = ConsolidationScene(rules=replace(EAGER, expire_after=600.0))
+    scene.machines("web", 8, size=2)
+    scene.settle()
+    for node in sorted(scene.shown_nodes()):
+        scene.runs(f"web-{node}", [node] * 3, cpu="2500m")
+    await scene.pass_time(500)
+    assert not scene.lives
+    await scene.pass_time(500)
+    assert [life >= 600 for life in scene.lives.values()] == [True, True]
+    assert (scene.sizes(), scene.pending(), scene.left_behind(), scene.moved_twice) == ({"web": 2}, 0, [], [])

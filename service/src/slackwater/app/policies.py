@@ -275,7 +275,14 @@ def consolidation_policy_of(settings: Settings) -> ConsolidationPolicy:
     autoscaler = settings.autoscaler
     overlap = seconds(autoscaler.creation.timeout)
     unneeded = seconds(autoscaler.scale_down.unneeded_time)
-    return _built(ConsolidationPolicy, autoscaler.consolidation, overlap_seconds=overlap, planned_time=unneeded)
+    own = {GroupName(group.name): group.scale_down.expire_after for group in autoscaler.node_groups}
+    return _built(
+        ConsolidationPolicy,
+        autoscaler.consolidation,
+        overlap_seconds=overlap,
+        planned_time=unneeded,
+        expire_after_of={name: seconds(after) for name, after in own.items() if after is not None},
+    )
 
 
 def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> "ConsolidationRules":

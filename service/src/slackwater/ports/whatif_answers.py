@@ -177,6 +177,10 @@ class NodeMoveAnswer(JsonAnswer, frozen=True, kw_only=True):
         Meta(description="Where each of their pods would live, by ns/name; `new:group:number` is a new node."),
     ]
     after: Annotated[list[int], Meta(description="Positions of the moves, from 0, whose new nodes this one uses.")]
+    reason: Annotated[
+        Literal["Empty", "Underutilized", "Drifted", "Expired"],
+        Meta(description="As in disruption budgets. A move for Drifted or Expired need not save money."),
+    ]
     saved: Annotated[str, Meta(description="An hour: a decimal number in the currency of `cost`.")]
     evictions: int
     ratio: Annotated[float, Meta(description="Its share of all money, divided by its share of all disruption.")]

@@ -107,6 +107,7 @@ def _move(move: ConsolidationMove) -> NodeMoveAnswer:
         coming=move.new_nodes,
         destinations={str(each.key): each.to for each in move.pods if not is_placeholder_uid(each.uid)},
         after=list(move.after),
+        reason=move.reason,
         saved=decimal_text(move.saved),
         evictions=move.evictions,
         ratio=round(move.ratio, 3),

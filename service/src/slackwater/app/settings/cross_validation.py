@@ -291,7 +291,16 @@ def _ineffective(settings: Settings) -> Iterator[str]:
     for key, value in (("maxPerSource", migration.max_per_source), ("maxPerTarget", migration.max_per_target)):
         if value > migration.max_concurrent:
             yield f"migration.{key}: {value} is more than maxConcurrent ({migration.max_concurrent}), which limits it"
+    yield from _consolidation_notes(settings)
     yield from _listener_notes(settings)
+
+
+def _consolidation_notes(settings: Settings) -> Iterator[str]:
+    consolidation, groups = settings.autoscaler.consolidation, settings.autoscaler.node_groups
+    expires = consolidation.expire_after or any(group.scale_down.expire_after for group in groups)
+    for key, said in (("drift", consolidation.drift), ("expireAfter", expires)):
+        if said and not consolidation.enabled:
+            yield f"autoscaler.consolidation.{key}: has no effect while consolidation.enabled is false: no node is replaced"
 
 
 def _listener_notes(settings: Settings) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from slackwater.controllers.consolidation.due import Due, DueRule
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.scaledown.eligibility import EligibilityInput, judge_node
 from slackwater.controllers.scaledown.planning_input import PlanningInput
@@ -31,7 +32,8 @@ _MOVES: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.BLOCK})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A node that may be replaced. `price`: micros an hour. `disruption`: that of its pods, and 1 for the node."""
+    """A node that may be replaced. `price`: micros an hour. `disruption`: that of its pods, and 1 for the node. `due`: why it
+    is replaced whatever that saves; None if it is not."""
 
     row: Row
     node: NodeName
@@ -39,6 +41,7 @@ class Candidate:
     price: int
     disruption: float
     spot: bool
+    due: Due | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +77,7 @@ def judged_nodes(
     prices: PriceBook,
     facts: RuleFacts,
     known: NodeFacts,
+    due: DueRule,
 ) -> Candidates:
     """Judges every live row of the snapshot."""
     scorer, nodes = RemovalScorer(planning_input, facts), planning_input.snapshot.facts
@@ -104,7 +108,10 @@ def judged_nodes(
             kept[node.name] = stays
             continue
         spot = capacity_type_of(node) == "spot"
-        candidates.append(Candidate(row=row, node=node.name, group=group, price=price, disruption=own_disruption, spot=spot))
+        why = due(node, group)
+        candidates.append(
+            Candidate(row=row, node=node.name, group=group, price=price, disruption=own_disruption, spot=spot, due=why)
+        )
     return Candidates(nodes=tuple(candidates), kept=kept, cost=cost, disruption=disruption)
 
 

@@ -11,7 +11,7 @@ waits.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
@@ -78,17 +78,20 @@ class ConsolidationLoop:
         self._planned_at: Instant | None = None
         #: Since when every plan has had each of these nodes go.
         self._since: dict[NodeName, Instant] = {}
+        #: The nodes that the last plan found due.
+        self._due: frozenset[NodeName] = frozenset()
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
     def sense(self, group_status: Mapping[GroupName, NodeGroupStatus], state: ScaleDownState | None) -> Replacing:
         """Advances the moves by what has come and gone since the last loop, and ends those that are over. `state`: that of
         scale-down; None if it is off. Returns what scale-down has to know."""
-        if not self._batch.running:
-            return NOTHING_REPLACED
         if state is None or not self._policy().enabled:
             self._cancel("consolidation or scale-down is off")
+            self._due = frozenset()
             return NOTHING_REPLACED
+        if not self._batch.running:
+            return Replacing(shunned=self._due)
         failed = state.non_candidate_set.items()
         stuck = {node: (each.at, f"{each.kept.unremovable_reason} {each.kept.detail}".rstrip()) for node, each in failed}
         stuck |= {node: (each.at, f"its drain failed: {each.why}") for node, each in state.failed_drains.items()}
@@ -102,7 +105,7 @@ class ConsolidationLoop:
             longest_removal=self._longest_removal,
         )
         self._take(self._batch.advanced(seen))
-        return self._batch.replacing()
+        return replace(self._batch.replacing(), shunned=self._due)
 
     def _cancel(self, why: str) -> None:
         self._take(self._batch.cancelled(why))
@@ -172,6 +175,7 @@ class ConsolidationLoop:
         began = 0
         if plan is not None:
             self._planned_at = now = self._clock()
+            self._due = frozenset(plan.due)
             planned = [each.name for move in plan.moves for each in move.leaving]
             self._since = {name: self._since.get(name, now) for name in planned}
             if healthy:

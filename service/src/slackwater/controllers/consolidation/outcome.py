@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import Final, NamedTuple
 
+from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason
 from slackwater.controllers.scaledown.state import KeptNode
 from slackwater.fit.steps import CutBy
 from slackwater.model.ids import NodeName, PodKey, PodUid
@@ -58,14 +60,16 @@ class ConsolidationMove:
     """Nodes that go, in this order, and nodes that come before the first of them goes. `after`: the positions in the plan of
     the moves whose new nodes this one uses; it needs no others.
 
-    `saved`: micros an hour. `disruption`: what the move disturbs, by the removal score's measure, with 1 for each node.
-    `ratio`: the share of all money that it saves, divided by its share of all disruption. `moving_cost`: micros, once. `risky`:
-    a budget allows fewer disruptions now than it has pods on one of the nodes, so the move will have to wait."""
+    `reason`: why; a move with another one than "Underutilized" need not save money. `saved`: micros an hour. `disruption`: what
+    the move disturbs, by the removal score's measure, with 1 for each node. `ratio`: the share of all money that it saves,
+    divided by its share of all disruption. `moving_cost`: micros, once. `risky`: a budget allows fewer disruptions now than it
+    has pods on one of the nodes, so the move will have to wait."""
 
     leaving: tuple[LeavingNode, ...]
     coming: tuple[NewNode, ...]
     pods: tuple[PodMove, ...]
     after: tuple[int, ...]
+    reason: DisruptionReason = "Underutilized"
     saved: int
     disruption: float
     ratio: float
@@ -87,12 +91,14 @@ class ConsolidationMove:
 
 
 def best_first(moves: Sequence[ConsolidationMove]) -> tuple[ConsolidationMove, ...]:
-    """The moves, those of the highest ratio first, each after the moves whose new nodes it uses."""
+    """The moves: those of nodes that are due in their order, then those of the highest ratio, each after the moves whose new
+    nodes it uses."""
     waits, used_by = [len(move.after) for move in moves], [list[int]() for _ in moves]
     for at, move in enumerate(moves):
         for before in move.after:
             used_by[before].append(at)
-    ready = [(-move.ratio, at) for at, move in enumerate(moves) if not move.after]
+    ranks = [-move.ratio if move.reason == "Underutilized" else -inf for move in moves]
+    ready = [(ranks[at], at) for at, move in enumerate(moves) if not move.after]
     heapify(ready)
     order: list[int] = []
     while ready:
@@ -101,7 +107,7 @@ def best_first(moves: Sequence[ConsolidationMove]) -> tuple[ConsolidationMove, .
         for later in used_by[at]:
             waits[later] -= 1
             if not waits[later]:
-                heappush(ready, (-moves[later].ratio, later))
+                heappush(ready, (ranks[later], later))
     place = {at: number for number, at in enumerate(order)}
     return tuple(replace(moves[at], after=tuple(sorted(place[each] for each in moves[at].after))) for at in order)
 
@@ -109,7 +115,8 @@ def best_first(moves: Sequence[ConsolidationMove]) -> tuple[ConsolidationMove, .
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationPlan:
     """The plan of a consolidation. `moves`: in the order in which they are made; a plan that stops after any of them is valid.
-    `kept`: the nodes that stay and why, in the order of the node list.
+    `kept`: the nodes that stay and why, in the order of the node list. `due`: the nodes that are to be replaced for another
+    reason than money, those that stay for now too.
 
     `cost`: micros an hour of all nodes that belong to groups, before. `bound`: no set of new nodes of the groups that holds the
     same pods costs less, if each group could grow without limit; 0 if it is not known. `steps`: the work of the plan; `cut_by`:
@@ -117,6 +124,7 @@ class ConsolidationPlan:
 
     moves: tuple[ConsolidationMove, ...] = ()
     kept: tuple[KeptNode, ...] = ()
+    due: tuple[NodeName, ...] = ()
     cost: int = 0
     bound: int = 0
     steps: int = 0

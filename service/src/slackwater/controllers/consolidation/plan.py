@@ -2,7 +2,8 @@
 
     plan = plan_consolidation(state, planning_input, groups, rules, prices, now=now, stop=stop)
 
-1. `candidates` says which nodes may go. `market` says what room for pods costs at today's prices.
+1. `candidates` says which nodes may go, and which of them are due (`due`): these are replaced first, one by one, whatever that
+   saves. `market` says what room for pods costs at today's prices.
 2. `choice` chooses a set of candidates by what they save for the room and the disruption that they cost.
 3. In a trial (`trial`) the set is closed, and scale-up places its pods: on present nodes first, the others on new ones at the
    lowest price, within all limits of groups and quotas.
@@ -23,6 +24,7 @@ import numpy as np
 
 from slackwater.controllers.consolidation.candidates import Candidate, Candidates, NodeFacts, judged_nodes
 from slackwater.controllers.consolidation.choice import FEW, Knapsack
+from slackwater.controllers.consolidation.due import due_rule
 from slackwater.controllers.consolidation.market import Market, market_of
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.outcome import (
@@ -97,7 +99,10 @@ def plan_consolidation(
         disruptions=None if planning_input.budgets is None else Disruptions(planning_input.budgets),
         replicas=planning_input.replicas,
     )
-    candidates = judged_nodes(state, planning_input, rules.policy, rules.scale_down, prices=prices, facts=facts, known=known)
+    due = due_rule(rules.policy, planning_input.groups, groups, now)
+    candidates = judged_nodes(
+        state, planning_input, rules.policy, rules.scale_down, prices=prices, facts=facts, known=known, due=due
+    )
     steps = PlanSteps(planning_input.snapshot, most=most_steps, is_late=stop)
     priced = [_priced(each, prices) for each in groups]
     with planning_input.snapshot.fork():
@@ -176,6 +181,7 @@ class _Planning:
         self.free = [self._set_node(candidate) for candidate in self.candidates.nodes]
         self._value(rows)
         if homeless is None:
+            self._replace_due()
             self._rounds()
         names = [nodes[row].name for row in rows]
         gone = {each.name for move in self.moves for each in move.leaving}
@@ -185,6 +191,7 @@ class _Planning:
         return ConsolidationPlan(
             moves=best_first(self.moves),
             kept=tuple(self.kept[name] for name in names if name not in gone and name in self.kept),
+            due=tuple(each.node for each in self.candidates.nodes if each.due is not None),
             cost=self.candidates.cost,
             bound=self.market.bound,
             steps=self.steps.used,
@@ -236,6 +243,67 @@ class _Planning:
         template_nodes = TemplateNodes(snapshot, self.groups, kinds, system=self.rules.scale_up.system)
         self.market = market_of(template_nodes, kinds, np.array(list(demand.values()), np.int64), prices)
 
+    # --- nodes that are due -----------------------------------------------------------------------------------------------
+
+    def _replace_due(self) -> None:
+        """Replaces nodes that are due, those first that have been for longest; of each group as many as may be in removal at
+        the same time. No pod goes to one of the others."""
+        due = [(node.candidate.due.since, node) for node in self.free if node.candidate.due is not None]
+        due.sort(key=lambda each: (each[0], each[1].candidate.row))
+        most, done = self.rules.scale_down.max_scale_down_parallelism, Counter[GroupName]()
+        for _, node in due:
+            group = node.candidate.group
+            if done[group] >= most:
+                self._keep(node.candidate.node, UnremovableReason.THROTTLED, f"{most} nodes of {group} are replaced first")
+            elif self.steps.over():
+                self._keep(node.candidate.node, UnremovableReason.NOT_REACHED)
+            else:
+                done[group] += self._replace([each for _, each in due], node)
+        for _, node in due:
+            if self.planning_input.snapshot.facts.live[node.candidate.row]:
+                self.planning_input.snapshot.close(node.candidate.row)
+        self.free = [node for node in self.free if node.candidate.due is None]
+
+    def _replace(self, due: Sequence[SetNode], node: SetNode) -> bool:
+        """Moves the pods of a node that is due to other nodes, of which some may be new; True if that can be done. If its group
+        or the cluster would have less than their minimum, a new node of the group comes in its place."""
+        candidate, snapshot, gone = node.candidate, self.planning_input.snapshot, None
+        others = [each.candidate.row for each in due if each is not node and snapshot.facts.live[each.candidate.row]]
+        found = self._trials(others).of([node])
+        draft = next(iter(divided([candidate], found.places, lambda *_: True)), Draft(leaving=[0]))
+        lacking = self._lacking(node)
+        own = None if lacking is None else self._own_group(candidate.group)
+        if own is not None:
+            found = replace(found, groups=(*found.groups, own))
+            draft.coming.append(len(found.groups) - 1)
+        with snapshot.fork() as trial:
+            coming = {new: self._open(found.groups[new]) for new in draft.coming}
+            for places in draft.places:
+                self._hint(node, places, found, {new: each.name for new, (each, _) in coming.items()})
+            evacuated = self._evacuate(node, self._rows(due, candidate, coming), lacking=None if own is not None else lacking)
+            if evacuated is not None:
+                gone = (node, evacuated)
+                used = {
+                    new: (each, row)
+                    for new, (each, row) in coming.items()
+                    if found.groups[new] == own or self.evacuations.has_rescheduled_pods(row)
+                }
+                for new, (_, row) in coming.items():
+                    if new not in used:
+                        snapshot.close(row)
+                trial.commit()
+                self._note([gone], used, found)
+        return gone is not None
+
+    def _own_group(self, owner: GroupName) -> int | None:
+        """The position of a growable group, or variant, of this group that may have one more node."""
+        grown = sum(count for at, count in self.opened.items() if self.groups[at].owner == owner)
+        for at, group in enumerate(self.groups):
+            full = group.provided.target + grown >= group.provided.max_size
+            if group.owner == owner and group.template is not None and group.skip_reason is None and not full:
+                return at
+        return None
+
     # --- sets, one after another ------------------------------------------------------------------------------------------
 
     def _rounds(self) -> None:
@@ -278,7 +346,8 @@ class _Planning:
         """What a unit of disruption has to save at least, in micros an hour."""
         return self.rules.policy.min_saving_ratio * self.candidates.cost / max(self.candidates.disruption, 1e-9)
 
-    def _trials(self) -> Trials:
+    def _trials(self, closed: Sequence[Row] = ()) -> Trials:
+        """Trials in which no pod goes to a row that is `closed`."""
         groups = [
             replace(group, group=replace(group.group, target=group.group.target + self.opened[at]))
             for at, group in enumerate(self.groups)
@@ -286,7 +355,7 @@ class _Planning:
         policy = trial_policy(self.rules.scale_up)
         allow_spot = self.rules.policy.allow_spot
         snapshot = self.planning_input.snapshot
-        return Trials(snapshot=snapshot, groups=groups, policy=policy, steps=self.steps, allow_spot=allow_spot)
+        return Trials(snapshot=snapshot, groups=groups, policy=policy, steps=self.steps, allow_spot=allow_spot, closed=closed)
 
     def _is_free(self, candidate: Candidate) -> bool:
         if candidate.node in self.planning_input.arriving or self.evacuations.has_rescheduled_pods(candidate.row):
@@ -343,7 +412,8 @@ class _Planning:
             known = {**names, **{new: node.name for new, (node, _) in coming.items()}}
             for at, places in zip(draft.leaving, draft.places, strict=True):
                 self._hint(nodes[at], places, found, known)
-                evacuated = self._evacuate(nodes[at], self._rows(nodes, nodes[at].candidate, coming))
+                rows = self._rows(nodes, nodes[at].candidate, coming)
+                evacuated = self._evacuate(nodes[at], rows, self._lacking(nodes[at]))
                 if evacuated is not None:
                     gone.append((nodes[at], evacuated))
             used = {new: each for new, each in coming.items() if self.evacuations.has_rescheduled_pods(each[1])}
@@ -391,16 +461,23 @@ class _Planning:
         staying[[node.candidate.row for node in nodes]] = False
         return np.concatenate([np.array(new, np.intp), np.flatnonzero(staying)])
 
-    def _evacuate(self, node: SetNode, rows: Rows) -> Evacuated | None:
-        """Empties the node in the trial; None if it has to stay, with the reason in `kept`."""
+    def _lacking(self, node: SetNode) -> tuple[UnremovableReason, str] | None:
+        """What the group or the cluster would lack without the node, if no other comes in its place; None if nothing."""
         candidate, given = node.candidate, self.planning_input
         refusal = self.minima.refusal(candidate.row, candidate.group, given.groups[candidate.group].min_size)
         working, ready = self.working[candidate.group], self._is_ready(node)
         if refusal is not None:
-            self._keep(candidate.node, *refusal)
-            return None
+            return refusal
         if given.keeps_for_slack(candidate.group, ready=ready, working=working, in_use=bool(node.movers)):
-            self._keep(candidate.node, UnremovableReason.SLACK_NEEDED)
+            return UnremovableReason.SLACK_NEEDED, ""
+        return None
+
+    def _evacuate(self, node: SetNode, rows: Rows, lacking: tuple[UnremovableReason, str] | None) -> Evacuated | None:
+        """Empties the node in the trial; None if it has to stay, with the reason in `kept`. `lacking`: a reason known
+        before."""
+        candidate = node.candidate
+        if lacking is not None:
+            self._keep(candidate.node, *lacking)
             return None
         found = self.evacuations.evacuate(candidate.row, rows=rows, stop=self.steps.over)
         if isinstance(found, NotEvacuated):
@@ -408,7 +485,7 @@ class _Planning:
         if not isinstance(found, Evacuated):
             return None
         self.minima.take(candidate.row, candidate.group)
-        self.working[candidate.group] -= ready
+        self.working[candidate.group] -= self._is_ready(node)
         return found
 
     def _is_ready(self, node: SetNode) -> bool:
@@ -437,6 +514,7 @@ class _Planning:
                 coming=tuple(node for node, _ in used.values()),
                 pods=pods,
                 after=tuple(sorted(after)),
+                reason=next((each.due.reason for each in candidates if each.due is not None), "Underutilized"),
                 saved=saved,
                 disruption=disruption,
                 ratio=self.candidates.share(saved, disruption),

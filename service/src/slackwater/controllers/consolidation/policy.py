@@ -1,8 +1,10 @@
 """The policy of consolidation: its settings as values."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from slackwater.model.ids import Seconds
+from slackwater.model.nodegroups import GroupName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -10,7 +12,9 @@ class ConsolidationPolicy:
     """Settings of consolidation. `interval`: between two plans. `planned_time`: for how long every plan has to replace a node
     before that begins. `min_saving_ratio`: the least share of all money that a move saves, divided by its share of all
     disruption. `eviction_cost`: micros for each evicted pod. `overlap_seconds`: how long new nodes run beside those that they
-    replace, at most. `allow_spot`: pods of on-demand nodes may get new spot nodes."""
+    replace, at most. `allow_spot`: pods of on-demand nodes may get new spot nodes.
+    `drift`: nodes that are not as new ones are replaced. `expire_after`: the age at which nodes are replaced, 0: never;
+    `expire_after_of` has the groups with an age of their own."""
 
     enabled: bool
     interval: Seconds
@@ -21,4 +25,7 @@ class ConsolidationPolicy:
     pod_rest: Seconds
     min_node_age: Seconds
     allow_spot: bool
+    drift: bool
+    expire_after: Seconds
+    expire_after_of: Mapping[GroupName, Seconds] = field(default_factory=dict)
     overlap_seconds: float = 900.0

@@ -31,6 +31,7 @@ def _move(running: RunningMove) -> dict[str, Any]:
     move, end = running.move, running.end
     phase = "growing" if running.ready_at is None else "removing"
     return {
+        "reason": move.reason,
         "nodes": [each.name for each in move.leaving],
         "newNodes": {str(group): count for group, count in running.new_nodes.items()},
         "saved": decimal_text(move.saved),

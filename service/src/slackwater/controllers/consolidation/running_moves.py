@@ -167,7 +167,9 @@ class Batch:
             for leaving in move.leaving
         }
         new = (came.get(each.name) for move in self.running for each in move.move.coming)
-        return Replacing(replaced=replaced, replacements=frozenset(name for name in new if name is not None))
+        reasons = {each.name: move.reason for move in ready for each in move.leaving}
+        replacements = frozenset(name for name in new if name is not None)
+        return Replacing(replaced=replaced, reasons=reasons, replacements=replacements)
 
 
 def begun(
@@ -207,7 +209,7 @@ def _allowed(move: ConsolidationMove, disruptions: Mapping[GroupName, GroupDisru
     going: dict[GroupName, dict[NodeName, DisruptionReason]] = {}
     for each in move.leaving:
         if each.group in disruptions:
-            going.setdefault(each.group, {})[each.name] = "Underutilized"
+            going.setdefault(each.group, {})[each.name] = move.reason
     if any(disruptions[group].refusal(nodes) is not None for group, nodes in going.items()):
         return False
     for group, nodes in going.items():

@@ -33,3 +33,9 @@ class Consolidation(Section):
     allow_spot: Switch = False
     """Whether pods of on-demand nodes may get new spot nodes, if they tolerate and select them. false by default: spot nodes
     are taken away at short notice. Room on present nodes is used either way."""
+    drift: Switch = False
+    """Whether nodes are replaced that lack a label, a taint or an amount that their group's template has, if new nodes have it.
+    false by default: it disturbs pods and saves nothing. Disruption budgets with reason Drifted limit it."""
+    expire_after: Delay = Field(default=Duration(0), examples=["720h"])
+    """Age at which a node is replaced, as `expireAfter` in Karpenter, but not by force: budgets (reason Expired),
+    PodDisruptionBudgets and do-not-disrupt hold. 0s by default: never. A group's `scaleDown.expireAfter` takes precedence."""

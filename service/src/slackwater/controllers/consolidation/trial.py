@@ -23,6 +23,7 @@ from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.fit.evacuation import clear_row
 from slackwater.fit.steps import PlanSteps
 from slackwater.model.columns import Int64
+from slackwater.model.ids import Row
 from slackwater.model.objects import Node
 from slackwater.model.prices import capacity_type_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -61,6 +62,8 @@ class Trials:
     policy: ScaleUpPolicy
     steps: PlanSteps
     allow_spot: bool
+    #: Rows to which no pod goes.
+    closed: Sequence[Row] = ()
 
     def of(self, nodes: Sequence[SetNode]) -> Found:
         """Tries the set."""
@@ -73,6 +76,8 @@ class Trials:
         present: list[list[int]] = [[] for _ in kinds]
         new: list[tuple[int, Int64]] = []
         with self.snapshot.fork():
+            for row in self.closed:
+                self.snapshot.close(row)
             for node in nodes:
                 clear_row(self.snapshot, node.candidate.row, node.there)
                 self.snapshot.close(node.candidate.row)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, GroupDisruptions
+from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan
 from slackwater.model.ids import NodeName, UnixTime
@@ -64,7 +64,7 @@ class RemovalBatch:
         """Adds a node, or all nodes of a group, to the batch if the limits allow one of them; the nodes of a group may then
         exceed the limits together."""
         disruptions = self.disruptions.get(nodes[0].group)
-        over_budget = None if disruptions is None else disruptions.refusal({found.node: _reason(found) for found in nodes})
+        over_budget = None if disruptions is None else disruptions.refusal({found.node: found.reason for found in nodes})
         if over_budget is not None:
             for found in nodes:
                 self.hold(found, _OVER_BUDGET, over_budget)
@@ -128,10 +128,6 @@ def choose_batch(
     return batch
 
 
-def _reason(found: Removable) -> DisruptionReason:
-    return "Empty" if found.empty else "Underutilized"
-
-
 def over_budget(
     plan: ScaleDownPlan, batch: RemovalBatch, disruptions: Mapping[GroupName, GroupDisruptions]
 ) -> dict[NodeName, str]:
@@ -141,7 +137,7 @@ def over_budget(
     known = {*batch.nodes, *held}
     for found in plan.removable if disruptions else ():
         group = disruptions.get(found.group)
-        if group is not None and found.node not in known and (text := group.refusal({found.node: _reason(found)})):
+        if group is not None and found.node not in known and (text := group.refusal({found.node: found.reason})):
             held[found.node] = text
     return held
 

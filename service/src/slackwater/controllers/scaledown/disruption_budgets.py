@@ -26,8 +26,9 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node
 from slackwater_protocol.durations import SECOND, Duration, format_duration
 
-#: Why a node is removed, in Karpenter's words. Empty: no pod has to leave it. Underutilized: any other node.
-DisruptionReason = Literal["Empty", "Underutilized", "Drifted"]
+#: Why a node is removed, in Karpenter's words. Drifted, Expired: it is replaced for that. Of the others, Empty: no pod has to
+#: leave it, Underutilized: any other node.
+DisruptionReason = Literal["Empty", "Underutilized", "Drifted", "Expired"]
 
 #: Short forms of schedules, as in Karpenter.
 _MACROS: Final = {

@@ -16,7 +16,7 @@ from typing import Final, Literal
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch, not_ripe, over_budget
-from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions, disruptions_of
+from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, GroupDisruptions, disruptions_of
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
@@ -53,6 +53,15 @@ from slackwater.runtime.state_machine import StateMachine
 _NO_FAILURE: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.ROOM_NEEDED, UnremovableReason.NO_LONGER_EMPTY})
 #: Reasons of a rollback after which the node does not back off: a person's wish, or none of its pods was disturbed.
 _NO_BACKOFF: Final = frozenset({UnremovableReason.CANCELLED, UnremovableReason.NO_LONGER_EMPTY, UnremovableReason.TAINT_FAILED})
+
+
+#: Why a node that others replace is removed, for people.
+_REPLACED: Final[Mapping[DisruptionReason, str]] = {
+    "Empty": "cheaper ones replace it",
+    "Underutilized": "cheaper ones replace it",
+    "Drifted": "it is not as new nodes of its group are",
+    "Expired": "it is too old",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,7 +349,7 @@ class ScaleDownLoop:
         if node is None:
             return None
         words = "empty" if found.empty else found.removal_score.words()
-        why = "cheaper ones replace it" if found.ripe_after_seconds is None else "it is not needed"
+        why = "it is not needed" if found.replaced_for is None else _REPLACED[found.replaced_for]
         self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since {why}: {words}")
         return DrainOrder(
             node=node.name,

@@ -305,6 +305,7 @@ class _ScaleDownPlanning:
             awaited=tuple(pod.key for pod in found.awaited),
             risky=found.risky,
             ripe_after_seconds=None if candidate.node in self.state.replacing.replaced else ripe_after,
+            replaced_for=self.state.replacing.reasons.get(candidate.node),
             removal_score=candidate.removal_score,
         )
 

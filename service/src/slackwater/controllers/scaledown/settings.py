@@ -35,9 +35,11 @@ class NodeDisruptionBudget(Section):
     nodes: NodeShare = Field(default="10%", examples=["10%", 5, 0])
     """Nodes of the group that may be in removal or not ready at the same time, a number or a percentage of the group's nodes,
     rounded up. 0: no removal begins. 10% by default, as in Karpenter."""
-    reasons: tuple[Literal["Empty", "Underutilized", "Drifted"], ...] = Field(default=(), examples=[["Underutilized"]])
-    """Removals that the budget limits. `Empty`: of nodes that no pod has to leave. `Underutilized`: of all others. `Drifted`:
-    none at present, accepted so that budgets of a NodePool can be copied. Empty by default: all."""
+    reasons: tuple[Literal["Empty", "Underutilized", "Drifted", "Expired"], ...] = Field(
+        default=(), examples=[["Underutilized"]]
+    )
+    """Removals that the budget limits. `Drifted`, `Expired`: of nodes that `autoscaler.consolidation.drift` and `expireAfter`
+    replace. Of the rest, `Empty`: of nodes that no pod has to leave, `Underutilized`: of all others. Empty by default: all."""
     schedule: CronSchedule | None = Field(default=None, examples=["0 9 * * mon-fri", "@daily"])
     """Times at which the budget becomes active, five fields of cron or one of `@hourly`, `@daily`, `@midnight`, `@weekly`,
     `@monthly`, `@yearly`, `@annually`. Unset by default: the budget is always active."""
@@ -62,6 +64,8 @@ class GroupScaleDown(Section):
     unready_time: Delay | None = Field(default=None, examples=["30m"])
     """Like `autoscaler.scaleDown.unreadyTime`, for this group. Unset by default: the provider's value, if it has one, else that
     for all groups."""
+    expire_after: Delay | None = Field(default=None, examples=["720h", "0s"])
+    """Like `autoscaler.consolidation.expireAfter`, for this group. Unset by default: that for all groups. 0s: never."""
     disruption_budgets: tuple[NodeDisruptionBudget, ...] | None = Field(default=None, examples=[[{"nodes": "20%"}]])
     """Like `autoscaler.scaleDown.disruptionBudgets`, for this group, in place of those for all groups. Unset by default: those
     for all groups. []: none."""

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
+from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
 from slackwater.model.auxiliary import ControllerKey, Targets
@@ -36,6 +37,9 @@ from slackwater.model.objects import Node, Pod, Taint, created_at_of
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.names import DELETION_CANDIDATE_TAINT, TO_BE_DELETED_TAINT
+
+#: The value of a soft taint on a node that is to be replaced and is no candidate of scale-down.
+_SHUNNED: Final = "to-be-replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +81,14 @@ class Eviction:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacing:
     """What consolidation asks of scale-down. `replaced`: nodes whose replacements are ready, with the destinations planned for
-    their pods. Thresholds and times do not apply to them, since they need not be unneeded. `replacements`: nodes that came for
-    them; they stay."""
+    their pods. Thresholds and times do not apply to them, since they need not be unneeded. `reasons`: why each of them is.
+    `replacements`: nodes that came for them; they stay. `shunned`: nodes that are to be replaced one day; schedulers are asked
+    to prefer others."""
 
     replaced: Mapping[NodeName, Mapping[PodUid, NodeName]] = field(default_factory=dict)
+    reasons: Mapping[NodeName, DisruptionReason] = field(default_factory=dict)
     replacements: frozenset[NodeName] = frozenset()
+    shunned: frozenset[NodeName] = frozenset()
 
 
 NOTHING_REPLACED: Final = Replacing()
@@ -175,19 +182,20 @@ def soft_taints(nodes: Iterable[Node], state: ScaleDownState, *, most: int) -> l
     A candidate's taint makes kube-scheduler prefer other nodes, and its value, the time since when the node has been a
     candidate in whole seconds, keeps this time over a restart. Removals of taints come first, so that no node is avoided for
     longer than necessary. A taint with another time than the state's is rewritten. A node under removal has another taint and
-    is left alone.
+    is left alone. A node that is shunned and no candidate has the taint with a value that is no time.
     """
     clear: list[Effect] = []
     mark: list[Effect] = []
     for node in nodes:
-        keys = {taint.key for taint in node.taints}
+        has = {taint.key: taint.value for taint in node.taints}
         since = state.since(node.name)
-        if TO_BE_DELETED_TAINT in keys or node.name in state.deleted_set:
+        if TO_BE_DELETED_TAINT in has or node.name in state.deleted_set:
             continue
-        if since is None and DELETION_CANDIDATE_TAINT in keys:
+        value = str(int(since)) if since is not None else _SHUNNED if node.name in state.replacing.shunned else None
+        if value is None and DELETION_CANDIDATE_TAINT in has:
             clear.append(UnmarkNode(uid=node.uid, name=node.name, taint_key=DELETION_CANDIDATE_TAINT))
-        elif since is not None and taint_time(node, DELETION_CANDIDATE_TAINT) != UnixTime(float(int(since))):
-            taint = Taint(DELETION_CANDIDATE_TAINT, str(int(since)), "PreferNoSchedule")
+        elif value is not None and has.get(DELETION_CANDIDATE_TAINT) != value:
+            taint = Taint(DELETION_CANDIDATE_TAINT, value, "PreferNoSchedule")
             mark.append(MarkNode(uid=node.uid, name=node.name, taint=taint))
     return [*clear, *mark][:most]
 
@@ -266,7 +274,7 @@ class Removable:
 
     `awaited`: pods that have to complete before the node is removed. `risky`: a budget now allows fewer disruptions than it has
     pods on the node, so the drain will have to wait. `ripe_after_seconds`: how long the node must have been a candidate before
-    its removal begins; None: it need not have been one, because other nodes replace it.
+    its removal begins; None: it need not have been one, because other nodes replace it. `replaced_for`: why they do, else None.
     """
 
     node: NodeName
@@ -277,6 +285,7 @@ class Removable:
     awaited: tuple[PodKey, ...]
     risky: bool
     ripe_after_seconds: float | None
+    replaced_for: DisruptionReason | None = None
     removal_score: RemovalScore
 
     @property
@@ -284,6 +293,13 @@ class Removable:
         """Is the node without pods that have to leave or to complete? Placeholders do not count, since they exist only in
         plans."""
         return not self.awaited and all(is_placeholder(pod) for pod, _ in self.moves)
+
+    @property
+    def reason(self) -> DisruptionReason:
+        """Why it goes, by the words of disruption budgets."""
+        if self.replaced_for not in (None, "Underutilized"):
+            return self.replaced_for
+        return "Empty" if self.empty else "Underutilized"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
