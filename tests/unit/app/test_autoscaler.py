@@ -1,7 +1,7 @@
 """What the autoscaler is told by the configuration file."""
 
 from slackwater.app.autoscaler import loop_config_of
-from slackwater.app.policies import node_group_policy_of
+from slackwater.app.policies import node_group_policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings, loads
 
 HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
@@ -39,3 +39,16 @@ def test_an_early_loop_waits_for_less_than_an_interval() -> None:
     quick = loop_config_of(loads(HEADER + FILE))
     assert (quick.interval_seconds, quick.settle_seconds, quick.longest_settle_seconds) == (2, 0.5, 1)
     assert quick.call_seconds == 40
+
+
+def test_bursts_are_planned_whole_and_nodes_kept_for_their_pods_with_the_expander_price_or_as_configured() -> None:
+    def chosen(expanders: str, more: str = "") -> tuple[bool, float, float, bool]:
+        settings = loads(HEADER + f"autoscaler: {{expanders: [{expanders}], scaleUp: {{{more}}}}}")
+        loop, policy = loop_config_of(settings), scale_up_policy_of(settings)
+        assert loop.bypassed == policy.pending.bypassed_scheduler_names == ("slackwater",)
+        return loop.whole_bursts, loop.longest_settle_seconds, policy.pending.untried_seconds, policy.place_as_planned
+
+    assert chosen("least-waste") == chosen("least-waste, price") == (False, 5, 5, False)
+    assert chosen("price") == chosen("priority, price") == (True, 10, 1, True)
+    assert chosen("price", "maxBatchTime: 0s, placeAsPlanned: false") == (False, 5, 5, False)
+    assert chosen("least-waste", "maxBatchTime: 20s, placeAsPlanned: true") == (True, 20, 1, True)

@@ -19,7 +19,7 @@ from slackwater.adapters.http.dashboard import routes, update_frames
 from slackwater.adapters.http.request_queue import RequestQueue
 from slackwater.adapters.kube import eviction_facts
 from slackwater.adapters.kube.reflector import ReflectorConfig
-from slackwater.app import leader_election, price_table
+from slackwater.app import leader_election, policies, price_table
 from slackwater.app import process as app_process
 from slackwater.app.offline import scaleup as offline_scaleup
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
@@ -28,6 +28,7 @@ from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.cli.commands import worth
+from slackwater.cluster import planned_nodes
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.audit import loop as audit
 from slackwater.controllers.disagreement import state as disagreement
@@ -97,6 +98,11 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("extender", "while {} binds are in flight", _DISPATCHER.max_binds),
     stated("autoscaler", "counts once it is {:g} s old", installed.PENDING.untried_seconds),
     stated("scaleup", "younger than {:g} s", installed.PENDING.untried_seconds),
+    stated("autoscaler", "({:g} s where whole bursts are planned)", policies.BATCH_UNTRIED_SECONDS),
+    stated("autoscaler", "until no pod has come for a second, {:g} s at most", policies.BATCH_SECONDS),
+    stated("scaleup", "({:g} s with the expander `price`)", policies.BATCH_UNTRIED_SECONDS),
+    stated("scaleup", "(`maxBatchTime`, {:g} s at most)", policies.BATCH_SECONDS),
+    stated("scaleup", "for {:g} s after the node has become ready", planned_nodes.KEPT_SECONDS),
     stated("autoscaler", "for pods with a GPU {:g} s", installed.PENDING.gpu_settle_seconds),
     stated("scaleup", "with a GPU until it is {:g} s old", installed.PENDING.gpu_settle_seconds),
     stated("from-cluster-autoscaler", "pods with a GPU: always {:g} s", installed.PENDING.gpu_settle_seconds),

@@ -24,6 +24,8 @@ from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals
 from slackwater.app.policies import (
+    batch_seconds_of,
+    bypassed_of,
     consolidation_policy_of,
     drain_policy_of,
     node_group_policy_of,
@@ -323,11 +325,13 @@ def loop_config_of(settings: Settings) -> LoopConfig:
     """The timing of the autoscaler's loop, and the object that its Events refer to."""
     autoscaler = settings.autoscaler
     interval = seconds(autoscaler.scan_interval)
-    settle = min(1.0, interval / 4)
+    settle, batch = min(1.0, interval / 4), batch_seconds_of(autoscaler)
     return LoopConfig(
         interval_seconds=interval,
         settle_seconds=settle,
-        longest_settle_seconds=max(settle, min(5.0, interval / 2)),
+        longest_settle_seconds=max(settle, batch or min(5.0, interval / 2)),
+        whole_bursts=batch > 0,
+        bypassed=bypassed_of(settings),
         call_seconds=seconds(autoscaler.creation.call_timeout),
         status_object=PodKey(SCHEDULER_NAMESPACE, autoscaler.status_config_map),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 from zoneinfo import ZoneInfo
 
 from slackwater.app.settings import Settings
+from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
@@ -18,7 +19,7 @@ from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, PriorityGroup
 from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
-from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities
+from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities, packs
 from slackwater.controllers.scaleup.groups import NodeQuota
 from slackwater.controllers.scaleup.pending import PendingRules
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
@@ -52,6 +53,10 @@ _NANOS = 1_000_000_000
 _WHOLE_CLUSTER = "cluster-wide"
 #: The time limit of a whole scale-up plan, as a multiple of the limit for one group's estimate.
 PLANS = 6
+#: How long a loop waits for a whole burst, at most, with an expander that packs: Karpenter's window. And how old a pod is then
+#: that counts untried: as old as the last one of a burst that has come.
+BATCH_SECONDS = 10.0
+BATCH_UNTRIED_SECONDS = 1.0
 #: The fraction of kube-scheduler's HTTP timeout for which filter's answer may be delayed.
 _HELD_BACK = 0.25
 
@@ -106,7 +111,6 @@ def scale_up_policy_of(
     `PendingRules`."""
     autoscaler = settings.autoscaler
     scale_up = autoscaler.scale_up
-    bypassed = scale_up.bypassed_scheduler_names
     quotas = [NodeQuota(name=_WHOLE_CLUSTER, limits=_whole_amounts(scale_up.limits))]
     for quota in scale_up.quotas:
         selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(quota.node_labels.items()))
@@ -120,8 +124,10 @@ def scale_up_policy_of(
             PendingRules,
             scale_up,
             after_scheduler=after_scheduler,
-            bypassed_scheduler_names=(settings.scheduler_name,) if bypassed is None else bypassed,
+            bypassed_scheduler_names=bypassed_of(settings),
+            **({"untried_seconds": BATCH_UNTRIED_SECONDS} if batch_seconds_of(autoscaler) else {}),
         ),
+        place_as_planned=packs(autoscaler.expanders) if scale_up.place_as_planned is None else scale_up.place_as_planned,
         taints=taint_rules_of(settings),
         plan_seconds=PLANS * seconds(autoscaler.max_planning_time),
         plan_steps=plan_steps,
@@ -130,6 +136,18 @@ def scale_up_policy_of(
         prices=prices,
         seed=seed,
     )
+
+
+def bypassed_of(settings: Settings) -> tuple[str, ...]:
+    """The schedulers whose pods count before the scheduler has tried them."""
+    names = settings.autoscaler.scale_up.bypassed_scheduler_names
+    return (settings.scheduler_name,) if names is None else names
+
+
+def batch_seconds_of(autoscaler: Autoscaler) -> float:
+    """For how long a loop waits at most until a burst of pods is whole; 0: it does not."""
+    batch = autoscaler.scale_up.max_batch_time
+    return BATCH_SECONDS * packs(autoscaler.expanders) if batch is None else seconds(batch)
 
 
 def own_score_of(settings: Settings) -> RoomScore:

@@ -15,6 +15,7 @@ from slackwater.cluster.event_counts import EventCounts
 from slackwater.cluster.holds import Holds
 from slackwater.cluster.nodes import NodeTable
 from slackwater.cluster.pdbs import Budgets
+from slackwater.cluster.planned_nodes import PlannedNodes
 from slackwater.cluster.pods import PodTable
 from slackwater.cluster.quarantine import Quarantine
 from slackwater.cluster.refusals import BindBackoff, UnschedulablePods
@@ -84,6 +85,7 @@ class ClusterState:
         self.vertical_pods = VerticalPods(self.annotations, self.nodes)
         self.reservations = Reservations(self.ledger, self.nodes, reservation_ended)
         self.holds = Holds(self.ledger, self.nodes, self.pods)
+        self.planned_nodes = PlannedNodes(self.ledger, self.nodes, self.pods, self.holds)
         self.bind_backoff = BindBackoff(self.nodes)
         self.budgets = Budgets()
         self.unschedulable_pods = UnschedulablePods()

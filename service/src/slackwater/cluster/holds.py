@@ -4,6 +4,7 @@
                  again, or late
     former try   filter named the node at an earlier try, and a bind may still come: until a read finds the pod unbound
     preemption   the node of a preemptor, while its victims leave and until kube-scheduler tries it again
+    plan         a new node, for the pods that it was bought for (`cluster.planned_nodes`)
     drain        the destination of a pod that leaves its node (`DrainDestinations`)
     migration    the target node of a virtual machine's migration (`controllers.migration`)
 
@@ -36,7 +37,7 @@ _NEVER: Final = Instant(math.inf)
 #: The usual case of `Holds.beside`.
 _NOTHING_LIFTED: Final = nullcontext()
 
-Cause = Literal["bind", "former try", "preemption", "drain", "migration"]
+Cause = Literal["bind", "former try", "preemption", "plan", "drain", "migration"]
 
 
 class HoldKey(NamedTuple):
@@ -85,6 +86,10 @@ class Holds:
         self._former_tries = 0
         #: The holds of preemptors.
         self._preemptors: dict[PodUid, Hold] = {}
+        #: The holds on new nodes for the pods that these were bought for.
+        self.planned: dict[PodUid, Hold] = {}
+        #: A hold of `planned` has ended unused since the last `take_freed`.
+        self._freed = False
         #: Lower bounds of the deadlines: of holds that end by time alone, and of those whose bind may come. So most ticks look
         #: at no hold.
         self._expires_at = self._doubtful_at = _NEVER
@@ -109,6 +114,8 @@ class Holds:
             self._former_tries = max(self._former_tries, key.number + 1)
         elif key.cause == "preemption":
             self._preemptors[key.uid] = hold
+        elif key.cause == "plan":
+            self.planned[key.uid] = hold
 
     def get(self, key: HoldKey) -> Hold | None:
         return self._holds.get(key)
@@ -137,6 +144,8 @@ class Holds:
                 del self._former[key.uid]
         elif key.cause == "preemption":
             del self._preemptors[key.uid]
+        elif key.cause == "plan":
+            del self.planned[key.uid]
         return hold
 
     def guessed_on(self, row: Row) -> Amounts:
@@ -206,10 +215,11 @@ class Holds:
             else:
                 self._nodes.room_appeared(hold.row)
 
-    def drop_all(self, uid: PodUid) -> None:
-        """Ends all holds of a pod that is bound or gone, since no bind of it can come any more."""
+    def drop_all(self, uid: PodUid, node: Row | None = None) -> None:
+        """Ends all holds of a pod that is bound to `node` or gone (None), since no bind of it can come any more."""
         for key in self._keys(uid):
             self.drop(key)
+        self.drop_planned(uid, node)
 
     def doubt(self, now: Instant, until: Instant) -> list[tuple[PodUid, PodKey]]:
         """The pods to read because the deadline of a hold has passed and the hold's bind may still come. These holds last until
@@ -228,6 +238,18 @@ class Holds:
         for key in ended:
             self.drop(key)
         return ended
+
+    def drop_planned(self, uid: PodUid, row: Row | None) -> None:
+        """Ends the room that is kept for the pod on a new node, because it has room on `row`, or is gone (None)."""
+        hold = self.planned.get(uid)
+        if hold is not None:
+            self.drop(HoldKey(uid, "plan"))
+            self._freed |= hold.row != row
+
+    def take_freed(self) -> bool:
+        """Whether pods may now use room that was kept for others on new nodes or for drains, since the last call."""
+        freed, self._freed = self._freed, False
+        return self.destinations.take_freed() or freed
 
     # --- room of preemptors, and of nominees --------------------------------------------------------------------------------
 
@@ -260,13 +282,15 @@ class Holds:
 
     def beside(self, pod: Pod, number: int | None = None) -> AbstractContextManager[None]:
         """A context in which room counts as free that the pod may use although it is kept for others: that of nominees with a
-        lower priority, and of evicted pods that the pod may replace.
+        lower priority, that of evicted pods which the pod may replace, and what is kept for itself on a new node.
 
         `number` is that of the pod's own preemption. Of two preemptors of equal priority the earlier one may use the room of
         the later one, which chose its victims without counting on the earlier one's room.
         """
         nominated = self.nominated.below(pod.priority, self._ledger.columns.n_rows)
         lifted = [self._holds[key] for key in self.destinations.released_to(pod) if key in self._holds]
+        if (planned := self.planned.get(pod.uid)) is not None:
+            lifted.append(planned)
         lifted += [
             hold
             for hold in self._preemptors.values()

@@ -40,8 +40,10 @@ class PodTable:
         self.journal = ChangeJournal[PodUid]()
         #: Pods that somebody began to disrupt.
         self.disruptions = ChangeJournal[Disruption]()
-        #: How often a pod's condition first said that it fits nowhere. The autoscaler plans again when this number changes.
-        self.became_stuck = 0
+        #: How many pods came without a node, and how often a pod's condition first said that it fits nowhere, by the pod's
+        #: scheduler. The autoscaler plans again when the latter changes.
+        self.came = 0
+        self.became_stuck: Counter[str] = Counter()
         #: How many pods have each priority, which never changes.
         self.priorities: Counter[int] = Counter()
         #: Pods that are being deleted.
@@ -64,8 +66,10 @@ class PodTable:
         if (gone is not None and (read or gone[1])) or (known is not None and known.resource_version > pod.resource_version):
             return False
         self._gone.pop(pod.uid, None)
-        if pod.unschedulable_message is not None and pod.node is None:
-            self.became_stuck += known is None or known.unschedulable_message is None
+        if pod.node is None:
+            self.came += known is None
+            if pod.unschedulable_message is not None and (known is None or known.unschedulable_message is None):
+                self.became_stuck[pod.kind.scheduler_name] += 1
         if pod.disruption is not None and (known is None or known.disruption is None):
             self.disruptions.note(Disruption(pod.uid, pod.key, pod.node, pod.disruption))
         self._count(known, -1)

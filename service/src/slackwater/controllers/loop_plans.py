@@ -25,6 +25,7 @@ from slackwater.controllers.scaledown.replica_plan import (
     put_kept_room,
     with_drains_rolled_back,
 )
+from slackwater.controllers.scaleup.coming_nodes import NO_COMING, announced, coming_nodes, hints_of
 from slackwater.controllers.scaleup.costs import GroupCost, group_costs
 from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason
 from slackwater.controllers.scaleup.growable_groups import bought_slices_of, growable_groups, known_template, leave_out
@@ -42,6 +43,7 @@ from slackwater.controllers.slack.slo_sizing import SLORoom, leads_of, size_for_
 from slackwater.controllers.slack.state import SlackState
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Announce
+from slackwater.model.events import ComingNodes
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.kubernetes_rules import Rule
 from slackwater.model.nodegroups import GroupName
@@ -66,7 +68,7 @@ class Inquiry:
     """The input of one loop's plans. `changes`: those of the cluster since the last inquiry. `barred`: the reason of each group
     that may not grow. `daemons`: one pod for each DaemonSet. `headroom_requests`: the API objects that request placeholders.
     `observed`: the arrivals of each pod class with a start-time SLO. `believed`: pods that kube-scheduler keeps refusing on
-    present nodes, for which it is believed."""
+    present nodes, for which it is believed. `places`: the new nodes whose room is kept for pods that they were bought for."""
 
     changes: Changes
     rules: ScaleUpRules
@@ -76,6 +78,7 @@ class Inquiry:
     headroom_requests: HeadroomRequests = NO_HEADROOM_REQUESTS
     observed: tuple[Observed, ...] = ()
     believed: frozenset[PodUid] = frozenset()
+    places: Mapping[PodUid, NodeName] = field(default_factory=dict)
     now: UnixTime
     #: None: no scale-down is planned.
     scale_down: ScaleDownInquiry | None = None
@@ -116,7 +119,8 @@ class Plans:
     `refused` are the Events for pods that no group helps, `left_out` the number of further such Events. `failures`: what was
     left out of the plan because of an error. `again_at`: when pods that are too young now are old enough; None if there are
     none. `given_up`: nodes whose drain is to be rolled back, because pods need their room. `notes`: remarks about the planning
-    process for the status, such as a restart. `costs`: what each group costs; empty without prices.
+    process for the status, such as a restart. `costs`: what each group costs; empty without prices. `coming`: the new nodes
+    that are on their way or planned, whose room is kept for their pods (`ScaleUpPolicy.place_as_planned`).
     """
 
     scale_ups: tuple[ScaleUp, ...] = ()
@@ -129,6 +133,7 @@ class Plans:
     given_up: tuple[NodeName, ...] = ()
     notes: tuple[str, ...] = ()
     costs: Mapping[GroupName, GroupCost] = field(default_factory=dict)
+    coming: tuple[ComingNodes, ...] = ()
 
 
 class PlanMaker:
@@ -146,7 +151,8 @@ class PlanMaker:
         self.replica = SnapshotReplica()
         self._slack_state = SlackState()
         self._slos: Mapping[str, SLORoom] = {}
-        self._hints: Mapping[PodUid, NodeName] = {}
+        self._hints: dict[PodUid, NodeName] = {}
+        self._coming = NO_COMING
         self._cut_off: Mapping[PodUid, int] = {}
         self._templates: dict[GroupName, Node] = {}
         #: The groups of the last plan.
@@ -242,6 +248,7 @@ class PlanMaker:
             again_at=plan.again_at,
             slack=found.slack,
             given_up=given_up,
+            coming=announced(self._coming, self._groups),
             notes=()
             if plan.cut_by is None
             else (f"a limit on {plan.cut_by} ended the scale-up plan after {plan.steps} steps",),
@@ -271,6 +278,7 @@ class PlanMaker:
         running_pods = [pod for group in groups if group.template is not None for pod in group.template.running_pods]
         kept = [each.pod for each in replica.kept_room]
         replica.learn([*running_pods, *example_pods(() if slack is None else slack.headroom.pod_headroom), *kept])
+        ready = {name for group_status in every for name in group_status.ready}
         # Expendable pods do not keep room from pods that preempt, because kube-scheduler preempts them.
         with replica.yielding_below(policy.pending.expendable_pods_priority_cutoff) as counted:
             for group_status, of_group in zip(every, variants, strict=True):
@@ -284,8 +292,9 @@ class PlanMaker:
                 clock=self._clock,
                 slack=slack,
                 running_pods=counted,
-                hints=self._hints,
+                hints=self._hints | hints_of(self._coming, replica.pending, inquiry.places, ready),
             )
+        self._coming = coming_nodes(found.plan, groups) if policy.place_as_planned else NO_COMING
         self._scale_ups, found = found.plan.scale_ups, replace(found, plan=merged(found.plan, groups))
         if found.slack is not None:
             self._slack_state = found.slack.state

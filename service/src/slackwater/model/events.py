@@ -5,9 +5,10 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from slackwater.model.auxiliary import AuxiliaryEvent
-from slackwater.model.ids import NodeName, PodKey, PodUid
+from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.pauses import Pause
+from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine, VirtualMachineMigration
 
 
@@ -41,6 +42,22 @@ class PodGone(Struct, frozen=True):
     uid: PodUid
     key: PodKey
     read: bool = False
+
+
+class ComingNodes(NamedTuple):
+    """New nodes of a group that are on their way, in the order in which they are expected. `labels` and `allocatable`: what all
+    of them have. `nodes`: the pods that each was bought for."""
+
+    labels: tuple[tuple[str, str], ...]
+    allocatable: Amounts
+    nodes: tuple[tuple[PodUid, ...], ...]
+
+
+class NodesPlanned(Struct, frozen=True):
+    """A plan, made of the cluster as it was at `as_of`, expects these nodes and no others."""
+
+    coming: tuple[ComingNodes, ...]
+    as_of: Instant
 
 
 class BudgetSeen(Struct, frozen=True):
@@ -322,8 +339,8 @@ VerticalEvent = (
 
 PodEvent = PodSeen | PodRead | PodGone | BindEnded | ActivationLost
 ObjectEvent = NodeSeen | NodeGone | BudgetSeen | BudgetGone | PausesSeen
-#: Events about this replica itself: time, leadership, initial listing.
-ServiceEvent = TimePassed | StandbyTimePassed | LeadershipTaken | Synced
+#: Events about this replica itself: time, leadership, initial listing, what it has planned.
+ServiceEvent = TimePassed | StandbyTimePassed | LeadershipTaken | Synced | NodesPlanned
 Event = PodEvent | ObjectEvent | ServiceEvent | VerticalEvent | PreemptionEvent | AuditEvent | DrainEvent
 #: What event sources deliver. The state machine takes `Event`; `runtime.auxiliary_intake` takes `AuxiliaryEvent`.
 SourceEvent = Event | AuxiliaryEvent

@@ -107,8 +107,8 @@ class DumpedHold(NamedPod, frozen=True, kw_only=True):
     cause: Annotated[
         Cause,
         Meta(
-            description="What the room waits for: a bind, that of a former try, a preemption, the drain of the pod's node, its "
-            "migration."
+            description="What the room waits for: a bind, that of a former try, a preemption, the pod on a new node that was "
+            "bought for it, the drain of the pod's node, its migration."
         ),
     ]
     node: NodeName | None

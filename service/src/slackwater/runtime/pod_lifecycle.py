@@ -60,8 +60,9 @@ class PodLifecycle:
     def _holds_ended(self, uid: PodUid, node: NodeName | None) -> list[Effect]:
         """Ends the pod's holds, because it is bound to `node` or has ended (None). Activates pods that were refused because of
         holds, if the pod held room on another node."""
-        unused = self._state.holds.rows_of(uid) - {self._state.nodes.row_of.get(node) if node else None}
-        self._state.holds.drop_all(uid)
+        row = self._state.nodes.row_of.get(node) if node else None
+        unused = self._state.holds.rows_of(uid) - {row}
+        self._state.holds.drop_all(uid, row)
         return self._state.unschedulable_pods.activate_held() if unused else []
 
     def recount(self, pod: Pod, reservation: Reservation, policy: Policy) -> None:
@@ -105,6 +106,9 @@ class PodLifecycle:
         if row is None:
             cluster_state.reservations.node_opened(node.name, cluster_state.nodes.row_of[node.name])
             cluster_state.quarantine.node_opened(node.name)
+            cluster_state.planned_nodes.node_opened(node, cluster_state.nodes.row_of[node.name], now)
+        if node.ready and (before is None or not before.ready):
+            cluster_state.planned_nodes.node_ready(cluster_state.nodes.row_of[node.name], now)
         if before is None or before.allocatable != node.allocatable:
             # Permits found in annotations count no more than the node has.
             for uid in cluster_state.reservations.on_node(node.name):

@@ -31,6 +31,7 @@ from slackwater.model.events import (
     LeadershipTaken,
     NodeGone,
     NodeSeen,
+    NodesPlanned,
     ObjectEvent,
     PausesSeen,
     PodEvent,
@@ -141,6 +142,8 @@ class StateMachine(Controllers):
         match event:
             case TimePassed():
                 return self._ticked(now)
+            case NodesPlanned(coming, as_of):
+                self.state.planned_nodes.expect(coming, as_of)
             case StandbyTimePassed():
                 self.state.pods.expire(now)
                 self.permit_limits.forget_blocked_nodes()
@@ -235,7 +238,8 @@ class StateMachine(Controllers):
         expired = self.state.holds.expire(now)
         self.state.event_counts.holds_expired += len(expired)
         for key in expired:
-            self.preemptions.not_bound(key.uid)
+            if key.cause != "plan":
+                self.preemptions.not_bound(key.uid)
         self.preemptions.due(now)
         self.preemptors.due(now)
         effects += self.state.unschedulable_pods.activate_held() if expired else []
@@ -252,7 +256,7 @@ class StateMachine(Controllers):
             effects += self._scheduling_gates.due(self.policy, now)
         effects += self.permit_limits.due(now) + self.migrating.tick(now)
         effects += [*self.drains.step(now), *self.drain_migrations.tick(self.policy, now)]
-        return effects + (self.state.unschedulable_pods.activate_held() if self.state.holds.destinations.take_freed() else [])
+        return effects + (self.state.unschedulable_pods.activate_held() if self.state.holds.take_freed() else [])
 
     @property
     def paused(self) -> frozenset[Activity]:
@@ -332,6 +336,11 @@ class StateMachine(Controllers):
         self.disagreements.passed(pod.uid, now)
         self._activate_if_freed(pod.uid, before)
         return True
+
+    def planned_row(self, pod: Pod) -> Row:
+        """The row of the new node that was bought for the pod; NO_ROW if there is none."""
+        hold = self.state.holds.planned.get(pod.uid)
+        return NO_ROW if hold is None else hold.row
 
     def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
         """For each row, whether filter would find it feasible for the pod; shape (len(rows),). Changes nothing."""

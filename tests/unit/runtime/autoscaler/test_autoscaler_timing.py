@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,7 +59,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(*, interval: float, leading: Callable[[], bool] = lambda: True, **more: Any) -> AsyncIterator[Running]:
+async def running(
+    *, interval: float, leading: Callable[[], bool] = lambda: True, config: LoopConfig | None = None, **more: Any
+) -> AsyncIterator[Running]:
     scenario = Scenario()
     scenario.cloud.has("a")
 
@@ -76,7 +78,7 @@ async def running(*, interval: float, leading: Callable[[], bool] = lambda: True
         write_status=note,
         clocks=Clocks(clock=lambda: Instant(anyio.current_time()), wall=lambda: UnixTime(2e9), steady=lambda: UnixTime(2e9)),
         counts=LoopCounts(),
-        config=LoopConfig(interval_seconds=interval, settle_seconds=SOON, longest_settle_seconds=10 * SOON),
+        config=config or LoopConfig(interval_seconds=interval, settle_seconds=SOON, longest_settle_seconds=10 * SOON),
         scale_down_loop=switched_off(scenario.state_machine, scenario.group_registry),
         consolidation_loop=scenario.consolidation_loop(),
         leading=leading,
@@ -102,6 +104,62 @@ async def test_a_pod_that_fits_nowhere_is_not_kept_waiting_for_the_clock() -> No
         found.take(PodSeen(a_pod("stuck", message="0/0 nodes are available")))
         await found.until(2)
     assert len(found.records) == 2
+
+
+WHOLE = LoopConfig(
+    interval_seconds=NEVER,
+    settle_seconds=SOON,
+    longest_settle_seconds=10 * SOON,
+    whole_bursts=True,
+    bypassed=("slackwater",),
+)
+
+
+async def test_a_burst_is_planned_once_it_is_whole() -> None:
+    """The loop waits while pods come, tried or not; refusals of pods that have come neither delay it nor make a further one."""
+    async with running(interval=NEVER, config=WHOLE) as found:
+        await found.until(1)
+        for number in range(6):
+            found.take(PodSeen(a_pod(f"p{number}", message=None if number else "0/0 nodes are available")))
+            await anyio.sleep(SOON / 2)
+        assert len(found.records) == 1
+        for number in range(1, 6):
+            found.take(PodSeen(a_pod(f"p{number}", message="0/0 nodes are available")))
+            await anyio.sleep(SOON / 5)
+        assert len(found.records) == 2
+        await anyio.sleep(20 * SOON)
+        assert len(found.records) == 2
+
+
+async def test_a_burst_that_does_not_end_is_planned_in_parts() -> None:
+    async with running(interval=NEVER, config=WHOLE) as found:
+        await found.until(1)
+        for number in range(22):
+            found.take(PodSeen(a_pod(f"p{number}", message="0/0 nodes are available")))
+            await anyio.sleep(SOON / 2)
+        assert len(found.records) == 2
+
+
+async def test_refusals_of_another_scheduler_are_part_of_a_burst() -> None:
+    async with running(interval=NEVER, config=replace(WHOLE, bypassed=())) as found:
+        await found.until(1)
+        for number in range(6):
+            found.take(PodSeen(a_pod(f"p{number}")))
+        for number in range(6):
+            found.take(PodSeen(a_pod(f"p{number}", message="0/0 nodes are available")))
+            await anyio.sleep(SOON / 2)
+        assert len(found.records) == 1
+        await found.until(2)
+
+
+async def test_the_clock_does_not_cut_a_burst() -> None:
+    async with running(interval=NEVER, config=replace(WHOLE, interval_seconds=2 * SOON)) as found:
+        await found.until(1)
+        for number in range(6):
+            found.take(PodSeen(a_pod(f"p{number}")))
+            await anyio.sleep(SOON / 2)
+        assert len(found.records) == 1
+        await found.until(2)
 
 
 async def test_a_pod_that_was_too_young_is_not_kept_waiting_for_the_clock_either() -> None:

@@ -88,6 +88,7 @@ class Binding:
                 self._state.holds.put(preemptors, preemptor)
             self._state.bind_backoff.add(pod.uid, node, for_room=True, deadline=Instant(now + policy.bind_backoff))
             return reason
+        self._state.holds.drop_planned(pod.uid, row)
         deadline = Instant(now + _BINDING_SECONDS)
         pod_resources = self._state.vertical_pods.placed(pod)
         self._state.reservations.put(pod.uid, Reservation.of(pod, node, pod_resources, "binding", deadline))

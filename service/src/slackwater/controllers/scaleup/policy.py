@@ -18,6 +18,7 @@ class ScaleUpPolicy:
     (`fit.steps`). 0: no limit.
 
     `believe_scheduler`: a pod that kube-scheduler keeps refusing does not count as one that fits on present nodes.
+    `place_as_planned`: new nodes are for the pods that they were planned for, in later plans and in filter.
 
     `balance_similar_groups`: similar groups grow evenly; they may differ in `balancing_ignored_labels`. `system`: what our own
     accounting sets aside on every node. `taints`: which taints belong to single nodes, not to their group. `priorities` is for
@@ -28,6 +29,7 @@ class ScaleUpPolicy:
     pending: PendingRules
     expanders: tuple[ExpanderName, ...]
     believe_scheduler: bool = False
+    place_as_planned: bool = False
     balance_similar_groups: bool
     balancing_ignored_labels: tuple[str, ...]
     max_nodes_per_scale_up: int

@@ -79,6 +79,16 @@ class ScaleUp(Section):
     settle_time: Delay = Field(default=Duration(2 * SECOND), examples=["2s"])
     """Duration from the first pod that a controller creates until nodes are added for any of its pods. 2s by default: a
     controller needs a while to create a thousand replicas, and one estimate for all is better than many for some."""
+    max_batch_time: Delay | None = Field(default=None, examples=["10s", "0s"])
+    """Duration for which a loop waits at most until no pod has come for a second, so that one plan serves a whole burst. Pods
+    of `bypassedSchedulerNames` then count once they are 1 s old. Karpenter's BATCH_MAX_DURATION. 0s: a loop waits while pods
+    are refused, for 5 s at most. Unset by default: 10s with the expander `price`, whose plans are cheaper the more pods they
+    are for, and otherwise 0s."""
+    place_as_planned: Switch | None = Field(default=None, examples=[True])
+    """Whether a new node's room is kept for the pods that it was bought for, for two minutes at most, and filter names that
+    node for them. Pods of a higher priority may use the room. Otherwise kube-scheduler's scores choose, and the pods for which
+    no room is left in the end need a further node. Unset by default: true with the expander `price`, which fills nodes to the
+    last CPU, and otherwise false."""
     bypassed_scheduler_names: tuple[SchedulerName, ...] | None = Field(default=None, examples=[["slackwater"], []])
     """Schedulers whose pods count before the scheduler has tried them. A pod of another scheduler counts once its scheduler has
     marked it as unschedulable, which takes minutes if twenty thousand pods wait. `schedulerName` alone by default; [] for none.

@@ -11,6 +11,7 @@ were too young to be planned for are old enough. Each loop writes one log line a
 process. After a failed loop the pause is longer.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -32,6 +33,7 @@ from slackwater.controllers.slack.report import slack_problems
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
+from slackwater.model.events import ComingNodes, NodesPlanned
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, UnixTime
 from slackwater.model.objects import Pod
@@ -58,13 +60,16 @@ class LoopConfig:
     """Settings of the loop.
 
     A loop that becomes due early begins once pods and nodes have been quiet for `settle_seconds`, but after at most
-    `longest_settle_seconds`. `call_seconds` bounds one provider call. Kubernetes Events that concern no pod or node are written
-    about `status_object`.
+    `longest_settle_seconds`. `whole_bursts`: every loop waits so, while pods come, and not while the schedulers `bypassed`
+    refuse them, whose pods count without that. `call_seconds` bounds one provider call. Kubernetes Events that concern no pod
+    or node are written about `status_object`.
     """
 
     interval_seconds: float = 10.0
     settle_seconds: float = 1.0
     longest_settle_seconds: float = 5.0
+    whole_bursts: bool = False
+    bypassed: tuple[str, ...] = ()
     call_seconds: float = 30.0
     status_object: PodKey = _STATUS_OBJECT
 
@@ -124,8 +129,16 @@ class Autoscaler:
         self._sensor = GroupObserver(state_machine, providers, group_registry, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
+        #: How much has come that one plan should serve together, and when the last of it came.
+        self._seen_coming, self._came_at = 0, -math.inf
+        #: That number at the last plan.
+        self._planned_coming = 0
         #: The record of the last completed loop; None before the first.
         self.last: LoopRecord | None = None
+        #: Whether the last plan expects new nodes.
+        self._expecting = False
+        #: As of when the last plan was made.
+        self._inquired_at = Instant(0.0)
         self._loops = 0
         self._logged: set[tuple[str, str]] = set()
         self._failures_in_a_row = 0
@@ -142,10 +155,20 @@ class Autoscaler:
     def after_event(self) -> None:
         """Makes the next loop due earlier if pods became unschedulable, or if nodes became ready while scale-ups wait for a
         limit. Cheap; to be called after each event of the state machine."""
-        stuck, ready = self._state_machine.state.pods.became_stuck, self._state_machine.state.nodes.became_ready
-        if stuck != self._seen_stuck or (ready != self._seen_ready and self.group_registry.queued):
+        ready, stuck = self._state_machine.state.nodes.became_ready, self._state_machine.state.pods.became_stuck.total()
+        served, coming = ready != self._seen_ready and bool(self.group_registry.queued), self._coming()
+        if served or coming != self._seen_coming:
+            self._seen_coming, self._came_at = coming, self._clocks.clock()
+        if served or (stuck != self._seen_stuck and coming != self._planned_coming):
             self._seen_stuck, self._seen_ready = stuck, ready
             self._woken.set()
+
+    def _coming(self) -> int:
+        """Counts what one plan should serve together: refusals, or with `whole_bursts` also pods that came, which count without
+        a refusal by the schedulers `bypassed`."""
+        pods, config = self._state_machine.state.pods, self._config
+        bypassed = sum(pods.became_stuck[name] for name in config.bypassed) if config.whole_bursts else 0
+        return pods.became_stuck.total() - bypassed + config.whole_bursts * pods.came
 
     async def _one_loop(self) -> None:
         try:
@@ -169,6 +192,9 @@ class Autoscaler:
             return
         with anyio.move_on_after(self._pause()):
             await self._woken.wait()
+            if not self._config.whole_bursts:
+                await self._settled()
+        if self._config.whole_bursts:
             await self._settled()
 
     def _pause(self) -> float:
@@ -178,14 +204,12 @@ class Autoscaler:
         return min(interval, max(self._again_at - self._clocks.steady(), self._config.settle_seconds))
 
     async def _settled(self) -> None:
-        """Waits until `after_event` has found nothing new for `settle_seconds`, so that one plan serves a burst of pods."""
+        """Waits until nothing new has come for `settle_seconds`, so that one plan serves a burst of pods."""
         with anyio.move_on_after(self._config.longest_settle_seconds):
-            quiet = False
-            while not quiet:
-                self._woken = anyio.Event()
-                with anyio.move_on_after(self._config.settle_seconds) as scope:
-                    await self._woken.wait()
-                quiet = scope.cancelled_caught
+            left = 1.0
+            while left > 0:
+                left = self._came_at + self._config.settle_seconds - self._clocks.clock()
+                await anyio.sleep(max(left, 0))
 
     # --- one loop ---------------------------------------------------------------------------------------------------------
 
@@ -193,7 +217,8 @@ class Autoscaler:
         """Runs one loop and returns its record, without asking `leading` first. Raises all errors except those of providers."""
         self._loops += 1
         state = self._state_machine.state
-        self._seen_stuck, self._seen_ready = state.pods.became_stuck, state.nodes.became_ready
+        self._seen_stuck, self._seen_ready = state.pods.became_stuck.total(), state.nodes.became_ready
+        self._planned_coming = self._coming()
         self._woken = anyio.Event()
         record = LoopRecord(number=self._loops, at=self._clocks.wall(), generation=Generation(0))
         watch = Watch(self._clocks.clock)
@@ -273,7 +298,8 @@ class Autoscaler:
 
     def _inquiry(self, changes: Changes, auxiliary: AuxiliaryObjects) -> Inquiry:
         """The inquiry for all plans of this loop."""
-        group_status, now = dict(self.group_registry.group_status), self._clocks.clock()
+        group_status = dict(self.group_registry.group_status)
+        self._inquired_at = now = self._clocks.clock()
         rules, shrinking = self._rules(), self._scale_down_loop
         replacing = self._consolidation_loop.sense(group_status, shrinking.state)
         scale_down = shrinking.sense(group_status, auxiliary.replicas or {}, replacing)
@@ -285,6 +311,7 @@ class Autoscaler:
             daemons=auxiliary.daemons or (),
             headroom_requests=auxiliary.headroom_requests or NO_HEADROOM_REQUESTS,
             observed=self._observed(),
+            places=self._state_machine.state.planned_nodes.places(),
             believed=self._state_machine.disagreements.believed() if rules.policy.believe_scheduler else frozenset(),
             now=self._clocks.steady(),
             scale_down=scale_down,
@@ -314,6 +341,7 @@ class Autoscaler:
     async def _grow(self, plan: Plans, record: LoopRecord, watch: Watch) -> int:
         """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""
         with watch:
+            self._expect(plan.coming)
             scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
             infos = [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)]
             # One call for a group must not be for pods and for replacements: nobody could tell which of them it grants.
@@ -339,6 +367,11 @@ class Autoscaler:
             chosen, left_out = self._announcer.select(events, self._clocks.clock())
             self._submit((*chosen, *plan.refused))
         return left_out + plan.left_out
+
+    def _expect(self, coming: tuple[ComingNodes, ...]) -> None:
+        if coming or self._expecting:
+            self._expecting = bool(coming)
+            self._submit(self._state_machine.apply(NodesPlanned(coming, self._inquired_at), self._clocks.clock()))
 
     def _complete(self, record: LoopRecord, plans: Plans, marks: Sequence[Instant], watch: Watch) -> None:
         """Adds to the record what is known at the loop's end. `marks`: the begin of the loop, then the end of each of its five

@@ -161,10 +161,14 @@ class PlacementFlow:
     def _choice(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy) -> Row:
         """The row to choose for the pod, by the first rule that applies:
 
+        - The new node that was bought for it.
         - If earlier answers still allow binds to two rows or more, one of these. Otherwise each attempt would hold room on a
           further node.
         - The row with the best score of ours that was not chosen for the pod before; if all were, the best of all.
         """
+        planned = self._state.holds.planned.get(pod.uid)
+        if planned is not None and planned.row in rows:
+            return planned.row
         held = [hold.row for _, hold in earlier if hold.bind_may_come]
         for row in held[::-1] if len(set(held)) > 1 else ():
             if row in rows:
@@ -195,6 +199,7 @@ class PlacementFlow:
         self._controllers.chosen_nodes.choose(pod.uid, node.name)
         until = Instant(now + (policy.volumes_seconds if pod.kind.mounts_claims else policy.in_flight_seconds))
         need = self._state.vertical_pods.need(pod)
+        self._state.holds.drop_planned(pod.uid, row)
         self._state.holds.put(HoldKey(pod.uid), Hold(key=pod.key, row=row, amounts=need, deadline=until, bind_may_come=True))
         self._state.event_counts.holds += 1
 
