@@ -14,6 +14,7 @@ from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
 from slackwater.model.events import ComingNodes, NodeGone, NodeSeen, NodesPlanned, PodGone, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
 from slackwater.runtime.state_machine import StateMachine
@@ -171,9 +172,10 @@ def test_the_next_plan_agrees_with_the_last_one() -> None:
 
 
 def test_a_node_that_has_come_is_named_and_the_others_move_up() -> None:
-    coming = {"g": [("a", "b"), ("c",), ("d",), ("e",)]}
-    places = {"c": NodeName("real"), "d": NodeName("boots")}
-    assert hints_of(coming, {"b", "c", "d", "e"}, places, {NodeName("real")}) == {
+    a, b, c, d, e = (PodUid(name) for name in "abcde")
+    coming = {GroupName("g"): [(a, b), (c,), (d,), (e,)]}
+    places = {c: NodeName("real"), d: NodeName("boots")}
+    assert hints_of(coming, {b, c, d, e}, places, {NodeName("real")}) == {
         "b": "upcoming:g:0", "c": "real", "d": "upcoming:g:1", "e": "upcoming:g:2",
     }  # fmt: skip
-    assert hints_of(coming, {"e"}, {}, set()) == {"e": "upcoming:g:0"}
+    assert hints_of(coming, {e}, {}, set()) == {"e": "upcoming:g:0"}
