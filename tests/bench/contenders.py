@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from slackwater.app.scheduler_config import generate
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.settings import Settings, loads
 from slackwater.sandbox.free_ports import LOOPBACK
 from tests.bench.options import ServiceCommand

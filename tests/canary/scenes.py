@@ -15,7 +15,7 @@ from typing import Any, Final
 import aiohttp
 import anyio
 
-from slackwater.app.scheduler_config import generate
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import Extender
 from slackwater.sandbox.free_ports import FreePorts

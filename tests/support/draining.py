@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits
+from slackwater.controllers.scaledown.policy import DrainLimits
 from slackwater.model.effects import (
     DrainEnd,
     DrainOrder,

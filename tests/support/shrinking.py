@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
-from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaledown.policy import DrainLimits, ScaleDownPolicy
 from slackwater.model.effects import (
     Announce,
     DrainEnd,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.drains.pod_evictions import PriorityGroup
+from slackwater.controllers.scaledown.policy import PriorityGroup
 from slackwater.model.effects import CreateMigration, DrainOrder, Evict
 from slackwater.model.events import BudgetSeen, MachineSeen, NodeGone, NodeSeen
 from slackwater.model.eviction_facts import Owner

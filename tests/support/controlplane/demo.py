@@ -15,7 +15,7 @@ from rich.console import Console
 from slackwater.app import rbac
 from slackwater.app.process import serve
 from slackwater.app.progress import Progress, shown
-from slackwater.app.scheduler_config import generate
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
 from slackwater.cli.commands import demo

@@ -144,7 +144,9 @@ def test_help_does_not_wait_for_what_commands_need() -> None:
 
 
 def test_a_simulation_does_not_wait_for_what_only_the_service_needs() -> None:
-    parts = ("runtime.state_machine", "runtime.dispatcher", "controllers.scaledown.plan", "controllers.consolidation.plan")
+    parts = ["runtime.state_machine", "runtime.dispatcher", "controllers.scaledown.plan", "controllers.consolidation.plan"]
+    parts += ["runtime.change_collector", "cluster.cluster_state", "controllers.scaleup.packing.option"]
+    parts += ["app.scheduler_config.check"]
     heavy = {"structlog", "cryptography", "httpx", *(f"slackwater.{part}" for part in parts)}
     imports = "import slackwater.app.offline.files, slackwater.app.whatif.question, sys"
     done = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from slackwater import __version__
-from slackwater.app.scheduler_config import check
+from slackwater.app.scheduler_config.check import check
 from slackwater.app.settings import loads, notes
 from slackwater.cli.main import main
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE

@@ -5,6 +5,7 @@ anybody may write them into `managedFields` or into a claim's opaque parameters,
 unreadable.
 """
 
+import re
 import sys
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -22,6 +23,8 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _LEVELS: Final = 10_100
 #: Fields whose keys are chosen by people and whose values are texts.
 _MAPS_OF_TEXTS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
+#: The null that the API server itself writes: in each condition of a pod, before other fields.
+_NOT_PROBED: Final = re.compile(rb'"lastProbeTime"(?<!\\"lastProbeTime")\s*:\s*null\s*,')
 
 
 class ObjectDecoder(Generic[T]):
@@ -50,10 +53,14 @@ class ObjectDecoder(Generic[T]):
 def without_nulls(raw: bytes | msgspec.Raw) -> bytes | msgspec.Raw:
     """The JSON without fields that are null: API machinery reads null as unset. What cannot be read stays as it is: its
     decoder says why."""
-    if b"null" not in bytes(raw):
+    text = bytes(raw)
+    if b"null" not in text:
         return raw
+    text = _NOT_PROBED.sub(b"", text)
+    if b"null" not in text:
+        return text
     try:
-        return msgspec.json.encode(_unset(msgspec.json.decode(raw)))
+        return msgspec.json.encode(_unset(msgspec.json.decode(text)))
     except (ValueError, RecursionError):
         return raw
 

@@ -17,8 +17,7 @@ from slackwater.configuration.values import Section
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits, PriorityGroup
-from slackwater.controllers.scaledown.policy import GroupPolicy, ScaleDownPolicy
+from slackwater.controllers.scaledown.policy import DrainLimits, GroupPolicy, PriorityGroup, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities, packs
 from slackwater.controllers.scaleup.groups import NodeQuota
 from slackwater.controllers.scaleup.pending import PendingRules

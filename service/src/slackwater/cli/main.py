@@ -5,6 +5,7 @@ import what they need when they run, so that `--help` is fast.
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,8 @@ from slackwater.cli.commands import (
 )
 from slackwater.cli.commands.output import BAD_INPUT, INTERRUPTED, CommandFailed
 
+#: Almost all objects that a command imports and reads are kept, so garbage is looked for less often.
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
 #: Suggestions for words that people type instead of a two-word command, or know from other programs.
 _MEANT: Final = {
     "check": "config check",
@@ -168,6 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = make_parser(plugin=argv is None and Path(sys.argv[0]).name == _PLUGIN).parse_command(argv)
     except SystemExit as done:  # --help, --version, bad arguments
         return done.code if isinstance(done.code, int) else 0
+    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         code: int = args.run(args)
         sys.stdout.flush()

@@ -12,6 +12,7 @@ audit sets sums past this table (`recompute_row`).
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -67,6 +68,24 @@ class PlacedPod(Struct, frozen=True, kw_only=True):
 
     row: Row
     reserved: Amounts
+
+
+def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
+    """The pod as decisions count it: on its reservation's node, with at least its reservation's amounts.
+
+    A vertical pod without a reservation counts with at least its `need`. Only for pods that have not ended.
+    """
+    if reservation is None:
+        return pod if pod.vertical is None else _taking(pod, pod.need)
+    if reservation.node != pod.node:
+        pod = pod.on(reservation.node)
+    return _taking(pod, reservation.pod_resources.reserved)
+
+
+def _taking(pod: Pod, amounts: Amounts) -> Pod:
+    if amounts.within(pod.kind.requests):
+        return pod
+    return structs.replace(pod, kind=replace(pod.kind, requests=pod.kind.requests.at_least(amounts)))
 
 
 class Reservations:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits
+from slackwater.controllers.scaledown.policy import DrainLimits
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
 from slackwater.model.ids import Ppm, Seconds

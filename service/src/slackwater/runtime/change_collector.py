@@ -10,20 +10,17 @@ and the replica keeps the old value until that object changes again.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from slackwater.cluster.holds import HoldKey
-from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.reservations import as_counted
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.objects import Pod
-from slackwater.model.pod_constraints import Kind
-from slackwater.model.resources import NOTHING, Amounts
+from slackwater.model.resources import NOTHING
 
 if TYPE_CHECKING:  # commands that read a file import this module, but not these
     from slackwater.runtime.state_machine import StateMachine
@@ -166,24 +163,3 @@ class ChosenChangeCollector(ChangeCollector):
         hold = self._state_machine.state.holds.get(HoldKey(uid))
         node = None if hold is None else self._state_machine.state.nodes.by_row[hold.row]
         return None if node is None else node.name
-
-
-def as_counted(pod: Pod, reservation: Reservation | None) -> Pod:
-    """The pod as decisions count it: on its reservation's node, with at least its reservation's amounts.
-
-    A vertical pod without a reservation counts with at least its `need`. Only for pods that have not ended.
-    """
-    if reservation is None:
-        return pod if pod.vertical is None else _taking(pod, pod.need)
-    if reservation.node != pod.node:
-        pod = pod.on(reservation.node)
-    return _taking(pod, reservation.pod_resources.reserved)
-
-
-def _taking(pod: Pod, amounts: Amounts) -> Pod:
-    kind = pod.kind
-    return pod if amounts.within(kind.requests) else structs.replace(pod, kind=_larger(kind, amounts))
-
-
-def _larger(kind: Kind, amounts: Amounts) -> Kind:
-    return replace(kind, requests=kind.requests.at_least(amounts))

@@ -214,7 +214,8 @@ async def test_t12_a_sample_miss_is_counted_and_answered_by_a_nomination() -> No
 
 
 async def test_t13_transport_security_is_checked_where_the_scheduler_is_configured() -> None:
-    from slackwater.app.scheduler_config import check, generate
+    from slackwater.app.scheduler_config.check import check
+    from slackwater.app.scheduler_config.generate import generate
     from slackwater.app.settings import Settings
 
     text = generate(Settings(), kubeconfig=None, extender_url=None)

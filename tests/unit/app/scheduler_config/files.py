@@ -5,7 +5,9 @@ from typing import Any
 
 import yaml
 
-from slackwater.app.scheduler_config import Finding, check, generate
+from slackwater.app.scheduler_config.check import check
+from slackwater.app.scheduler_config.config_tree import Finding
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.scheduler_config.transport import CertificateNames
 from slackwater.app.settings import Settings, loads
 

@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from slackwater.app.scheduler_config import check, generate
+from slackwater.app.scheduler_config.check import check
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.scheduler_config.transport import CertificateNames
 from slackwater.app.settings import Settings, SettingsError, loads
 

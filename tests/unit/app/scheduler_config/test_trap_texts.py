@@ -2,7 +2,8 @@
 
 import yaml
 
-from slackwater.app.scheduler_config import check, generate
+from slackwater.app.scheduler_config.check import check
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.settings import Settings
 
 CLEAN = generate(Settings(), kubeconfig=None, extender_url=None)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.scheduler_config import generate
 from slackwater.app.scheduler_config.check import unfollowed
 from slackwater.app.scheduler_config.config_tree import load_scheduler_file
+from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.settings import Settings, UnreadableSettings, loads
 from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, binding, changed, found, traps
 

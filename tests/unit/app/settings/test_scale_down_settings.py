@@ -9,8 +9,7 @@ import yaml
 from slackwater.app.policies import policy_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
-from slackwater.controllers.scaledown.drains.pod_evictions import PriorityGroup
-from slackwater.controllers.scaledown.policy import GroupPolicy
+from slackwater.controllers.scaledown.policy import GroupPolicy, PriorityGroup
 from slackwater.model.nodegroups import GroupName
 from tests.support import installed
 

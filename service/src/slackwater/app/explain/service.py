@@ -14,7 +14,7 @@ from msgspec import structs
 from slackwater.app.explain.question import ExplainQuestion, PodFacts, Read
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import GroupRegistryView
-from slackwater.cluster.reservations import Reservation
+from slackwater.cluster.reservations import Reservation, as_counted
 from slackwater.cluster.vertical_pods import VerticalPodState
 from slackwater.controllers.migration.state import Migration
 from slackwater.controllers.preemption.state import Preemption
@@ -29,7 +29,6 @@ from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason, UnremovableReason
 from slackwater.model.resources import RESOURCES, Amounts, amounts_of
 from slackwater.ports.protocols import Explained, NothingThere
-from slackwater.runtime.change_collector import as_counted
 from slackwater.runtime.planner.process import Questions
 from slackwater.runtime.state_machine import StateMachine
 

@@ -143,6 +143,8 @@ def missing_pods(
     classes_known: bool,
 ) -> Missing:
     """The pods that are missing, and their claims. Raises `ClusterError`."""
+    if not any(by_kind[kind] for _, kind in WORKLOAD_KINDS):
+        return Missing()
     scales = replace(scales, deployments={**scales.deployments, **_adopted(by_kind, scales)})
     present, found, claims = _Present(pods, scales), Missing(), _Claims.of(by_kind, classes_known)
     for group, kind in WORKLOAD_KINDS:

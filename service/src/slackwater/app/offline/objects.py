@@ -140,39 +140,28 @@ class FoundObject:
         template as a pod. Raises `ClusterError`."""
         below, kind = "", _TEMPLATED if templated else self.kind
         try:
-            check_shape(kind, self.raw)
+            shape = check_shape(kind, self.raw)
             below = _TEMPLATE if templated else ""
-            return decode(msgspec.json.encode(self._completed(kind, kubernetes)))
+            return decode(msgspec.json.encode(self._completed(kind, shape, kubernetes)))
         except UNREADABLE as err:
             place, problem = problem_of(kind, self.raw, err)
             place = place if place.startswith(below) else _below(below, place)
             raise ClusterError(_below(self.path, place), self.title, problem) from err
 
-    def _completed(self, kind: str, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
-        """The object; what is not completed stays bytes."""
+    def _completed(self, kind: str, shape: object, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
+        """The object; what is not completed stays bytes. `shape`: that of `check_shape`."""
         body: dict[str, Any] = _FIELDS.decode(self.raw)
         meta: dict[str, Any] = _FIELDS.decode(body["metadata"])
         meta |= {"name": self.name, **({"namespace": self.namespace} if self.namespace else {})}
         # A manifest has no UID; the API server gives each object one.
         meta["uid"] = self.uid or f"{self.kind}/{self.namespace}/{self.name}"
         body["metadata"] = meta
-        match kind:
-            case "Pod":
-                spec, status = body.get("spec", _NONE), body.get("status", _NONE)
-                completed = msgspec.json.decode(spec)
-                return completed_pod(
-                    {
-                        **body,
-                        "spec": _rounded(completed) if _UNEVEN.search(spec) else completed,
-                        "status": _rounded(msgspec.json.decode(status)) if _UNEVEN.search(status) else status,
-                    },
-                    kubernetes,
-                )
-            case "template":
-                whole = msgspec.json.decode(self.raw, type=dict[str, Any])
-                return completed_template({**whole, "metadata": meta}, kubernetes)
-            case _:
-                return body
+        if isinstance(shape, _Pod):
+            return _with_completed_spec(body, shape, kubernetes)
+        if kind == _TEMPLATED:
+            whole = msgspec.json.decode(self.raw, type=dict[str, Any])
+            return completed_template({**whole, "metadata": meta}, kubernetes)
+        return body
 
 
 class _Meta(Wire):
@@ -192,6 +181,7 @@ class _Head(Wire):
 
 
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_PARTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _NONE: Final = msgspec.Raw(b"{}")
 _HEAD: Final = msgspec.json.Decoder(_Head)
 _META: Final = msgspec.json.Decoder(_Meta | None)
@@ -231,12 +221,12 @@ def _objects(
 ) -> Iterator[tuple[str, str, _Head, msgspec.Raw]]:
     """Yields the path, kind, head and bytes of every object. `kind` is the typed list's kind, for items without one. Adds the
     kinds of typed lists to `listed`."""
-    if _shown(raw)[:1] != "{":
+    if bytes(memoryview(raw)[:1]) != b"{":
         raise ClusterError(path or "the file", "", f"got {_shown(raw)}, want an object")
     head = _read(_HEAD, raw, path, "")
     kind = head.kind or kind
     if kind.endswith("List") and not isinstance(head.items, msgspec.UnsetType):
-        if _shown(head.items)[:1] not in {"[", "n"}:
+        if bytes(memoryview(head.items)[:1]) not in {b"[", b"n"}:
             raise ClusterError(_below(path, "items"), "", f"got {_shown(head.items)}, want a list")
         if depth == _DEEPEST:
             raise ClusterError(path, "", f"lists in lists deeper than {_DEEPEST}")
@@ -295,8 +285,14 @@ class _Container(Wire):
     resources: _Resources | None = None
     ports: list[dict[str, Any]] | None = None
 
+    def lacks_defaults(self, *, host: bool) -> bool:
+        asks = self.resources
+        lacking = asks is not None and asks.limits and not asks.limits.keys() <= (asks.requests or {}).keys()
+        return bool(lacking or (host and self.ports))
+
 
 class _PodSpec(Wire):
+    host_network: bool | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
     overhead: _Amounts | None = None
@@ -307,6 +303,14 @@ class _PodSpec(Wire):
     node_selector: dict[str, str] | None = None
     priority_class_name: str | None = None
     runtime_class_name: str | None = None
+
+    def lacks_defaults(self) -> bool:
+        host, containers = bool(self.host_network), (*(self.containers or ()), *(self.init_containers or ()))
+        return any(container.lacks_defaults(host=host) for container in containers)
+
+    def is_uneven(self) -> bool:
+        containers = (*(self.containers or ()), *(self.init_containers or ()))
+        return _is_uneven(self.overhead) or _any_uneven((self.resources, *(each.resources for each in containers)))
 
 
 class _ContainerStatus(Wire):
@@ -319,6 +323,10 @@ class _PodStatus(Wire):
     init_container_statuses: list[_ContainerStatus] | None = None
     resources: _Resources | None = None
     allocated_resources: _Amounts | None = None
+
+    def is_uneven(self) -> bool:
+        parts = (self, *(self.container_statuses or ()), *(self.init_container_statuses or ()))
+        return _any_uneven(each.resources for each in parts) or any(_is_uneven(each.allocated_resources) for each in parts)
 
 
 class _Pod(Wire):
@@ -355,11 +363,10 @@ _SHAPES: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
 }
 
 
-def check_shape(kind: str, raw: msgspec.Raw) -> None:
-    """Checks the types of a Pod, Node or "template" (an object with one); other kinds pass. Raises msgspec's ValidationError,
-    which has the path."""
-    if kind in _SHAPES:
-        _SHAPES[kind].decode(raw)
+def check_shape(kind: str, raw: msgspec.Raw) -> object:
+    """Checks the types of a Pod, Node or "template" (an object with one), and returns the parts that it has checked; other
+    kinds pass. Raises msgspec's ValidationError, which has the path."""
+    return _SHAPES[kind].decode(raw) if kind in _SHAPES else None
 
 
 def problem_of(kind: str, raw: msgspec.Raw, err: Exception) -> tuple[str, str]:
@@ -400,24 +407,44 @@ _NANOS_PER_MILLI: Final = 10**6
 #: The keys under which a pod has resource amounts.
 _AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "allocatedResources"})
 _SUPPORTED: Final = ("cpu", "memory")
-#: Where a part of a pod may have an amount that is no whole number of thousandths: a text under one of these keys that ends
-#: with n or u or has a point or a negative exponent. An escape might hide it.
-_UNEVEN: Final = re.compile(
-    rb'\\|"(?:requests|limits|overhead|allocatedResources)"\s*:\s*\{[^{}]*?:\s*"[^"]*(?:[nu]"|\.|[eE]-)'
-)
+_CONTAINERS: Final = ("containers", "initContainers")
+
+
+def _with_completed_spec(pod: dict[str, Any], shape: _Pod, kubernetes: KubernetesVersion) -> Mapping[str, Any]:
+    """`completed_pod` of a pod whose parts are bytes, after amounts are rounded. Parts that are complete stay bytes: most pods
+    are an API server's."""
+    pod.setdefault("status", _NONE)
+    if shape.status is not None and shape.status.is_uneven():
+        pod["status"] = _rounded(msgspec.json.decode(pod["status"]))
+    spec = shape.spec or _PodSpec()
+    if spec.resources is not None or spec.is_uneven():
+        return completed_pod({**pod, "spec": _rounded(msgspec.json.decode(pod["spec"]))}, kubernetes)
+    parts: dict[str, Any] = {} if shape.spec is None else _FIELDS.decode(pod["spec"])
+    if spec.lacks_defaults():
+        parts |= _completed_containers(
+            {key: msgspec.json.decode(parts[key]) for key in _CONTAINERS if key in parts}, spec.host_network
+        )
+    tolerations = spec.tolerations or []
+    if missing := _default_tolerations([(each.key, each.effect) for each in tolerations]):
+        parts["tolerations"] = [*(_PARTS.decode(parts["tolerations"]) if tolerations else ()), *missing]
+    return {**pod, "spec": parts}
 
 
 def completed_pod(pod: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
     """A copy of a pod, whose amounts are rounded, with the defaults that an API server of this version sets. Raises ValueError
     for an invalid quantity."""
     spec = dict(pod.get("spec") or {})
-    for key in ("containers", "initContainers"):
-        if spec.get(key):
-            spec[key] = [_container(container, host=bool(spec.get("hostNetwork"))) for container in spec[key]]
+    spec |= _completed_containers(spec, spec.get("hostNetwork"))
     if spec.get("resources"):
         spec["resources"] = _pod_level(spec, kubernetes)
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), *_default_tolerations(spec.get("tolerations") or ())]
+    tolerations = spec.get("tolerations") or ()
+    missing = _default_tolerations((each.get("key") or "", each.get("effect") or "") for each in tolerations)
+    spec["tolerations"] = [*tolerations, *missing]
     return {**pod, "spec": spec}
+
+
+def _completed_containers(spec: Object, host: object) -> dict[str, Any]:
+    return {key: [_container(each, host=bool(host)) for each in spec[key]] for key in _CONTAINERS if spec.get(key)}
 
 
 def completed_template(controller: Object, kubernetes: KubernetesVersion = DEFAULT_VERSION) -> dict[str, Any]:
@@ -444,8 +471,21 @@ def _in_thousandths(amounts: Any) -> Any:
     return {name: _up_to_milli(amount) for name, amount in amounts.items()}
 
 
+def _may_be_uneven(amount: object) -> bool:
+    """May the amount be no whole number of thousandths?"""
+    return isinstance(amount, str) and (amount.endswith(("n", "u")) or "." in amount or "e-" in amount.lower())
+
+
+def _is_uneven(amounts: _Amounts | None) -> bool:
+    return any(map(_may_be_uneven, amounts.values())) if amounts else False
+
+
+def _any_uneven(resources: Iterable[_Resources | None]) -> bool:
+    return any(_is_uneven(each.requests) or _is_uneven(each.limits) for each in resources if each is not None)
+
+
 def _up_to_milli(amount: Any) -> Any:
-    if not isinstance(amount, str) or not (amount.endswith(("n", "u")) or "." in amount or "e-" in amount.lower()):
+    if not _may_be_uneven(amount):
         return amount
     nanos = parse_nanos(amount)
     return amount if nanos % _NANOS_PER_MILLI == 0 else f"{-(-nanos // _NANOS_PER_MILLI)}m"
@@ -488,11 +528,12 @@ def _huge_pages(spec: Object, which: str) -> list[str]:
     return sorted({name for name in names if name.startswith(_HUGE_PAGES)})
 
 
-def _default_tolerations(tolerations: Iterable[Object]) -> list[dict[str, Any]]:
+def _default_tolerations(tolerations: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     """The tolerations that the admission plug-in DefaultTolerationSeconds adds: five minutes for nodes that are not ready or
-    unreachable."""
+    unreachable. `tolerations`: the keys and effects of the others; an empty one stands for all."""
+    tolerated = {key for key, effect in tolerations if effect in {"", "NoExecute"}}
     return [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
         for key in (_NOT_READY, _UNREACHABLE)
-        if not any((t.get("key") or key) == key and (t.get("effect") or "NoExecute") == "NoExecute" for t in tolerations)
+        if not {"", key} & tolerated
     ]

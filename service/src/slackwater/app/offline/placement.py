@@ -14,6 +14,7 @@ from msgspec import UNSET, structs
 from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings
+from slackwater.cluster.reservations import as_counted
 from slackwater.fit.binpacking import NOWHERE, place_pods
 from slackwater.fit.feasible_nodes import Verdicts, feasible, words
 from slackwater.fit.node_scores import ScoreProfile, scores
@@ -27,7 +28,6 @@ from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS
 from slackwater.model.reasons import Reason
 from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.ports.whatif_answers import PlacedDevice, PlacementLine, Rejection
-from slackwater.runtime.change_collector import as_counted
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater_protocol.names import GATE

@@ -17,7 +17,7 @@ from msgspec import structs
 from slackwater.app.rounds.scheduler_model import SchedulerModel
 from slackwater.app.rounds.timeline import Timeline
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
-from slackwater.controllers.scaledown.drains.pod_evictions import DrainLimits
+from slackwater.controllers.scaledown.policy import DrainLimits
 from slackwater.controllers.scaledown.state import Removable
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
 from slackwater.model.ids import NodeName, PodUid, UnixTime

@@ -18,7 +18,7 @@ from slackwater.cli.commands.output import (
 )
 
 if TYPE_CHECKING:
-    from slackwater.app.scheduler_config import Finding
+    from slackwater.app.scheduler_config.config_tree import Finding
     from slackwater.app.scheduler_config.transport import CertificateNames
     from slackwater.app.settings import Settings
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         if args.write is not None:
             raise CommandFailed(["--check and --write: got both, want one of them"])
         return _check(args)
-    from slackwater.app.scheduler_config import generate
+    from slackwater.app.scheduler_config.generate import generate
     from slackwater.app.settings import SettingsError
 
     try:
@@ -68,7 +68,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    from slackwater.app.scheduler_config import check
+    from slackwater.app.scheduler_config.check import check
     from slackwater.app.settings import UnreadableSettings
 
     if args.check == args.config == "-":

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from slackwater.app.settings import Settings
     from slackwater.ports.protocols import Question
 
-#: Almost all objects that are read are kept, so garbage is looked for less often.
-_GC_THRESHOLDS: Final = (50_000, 20, 20)
 #: The most labels that an error names.
 _MOST_LABELS: Final = 20
 NOTHING_PENDING: Final = "no pod is pending: each has a node or has ended"
@@ -166,7 +164,6 @@ def read_source(args: argparse.Namespace, progress: Progress, settings: "Setting
     `CommandFailed`. Prints to stderr if the version is not supported, and which feature gates have no effect here."""
     from slackwater.app.offline.files import fetch_cluster, load_cluster
 
-    gc.set_threshold(*_GC_THRESHOLDS)
     request = version_request(args, settings)
     if args.cluster is None:
         cluster = with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")

@@ -15,6 +15,47 @@ Choice = Literal["value", "list"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityGroup:
+    """A group of pods that are evicted together: pods of at least `priority`, up to the priority of the next group. `time`:
+    how long its pods may take to terminate."""
+
+    priority: int
+    time: Seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainLimits:
+    """Limits on a removal, in seconds. Defaults are Cluster Autoscaler's, except `deadline`: the longest time from the
+    beginning of a removal until its provider is asked.
+
+    `settle_time`: the pause between the last taint of a batch and its first eviction, so that schedulers have seen the
+    taints. `priority_groups`: priority groups leave one after another, lower priorities first; a pod below the lowest group
+    leaves with it. `retry_interval`: the pause before a blocked eviction is sent again, unless the budget allows a disruption
+    before. `eviction_timeout`: for how long the eviction of one pod is tried, and for how long a pod may be without a
+    destination. `force`: pods whose eviction takes too long are deleted. `delay_deletion_timeout`: how long annotations may
+    delay the deletion. `removal_seconds`: how long a node may exist after its provider has accepted the deletion. `migrate`:
+    virtual machines that may migrate do so instead of being evicted.
+    """
+
+    cordon: bool
+    settle_time: Seconds
+    retry_interval: Seconds
+    eviction_timeout: Seconds
+    priority_groups: tuple[PriorityGroup, ...]
+    headroom_seconds: float = 30.0
+    deadline: Seconds
+    delay_deletion_timeout: Seconds
+    removal_seconds: float = 900.0
+    force: bool
+    evict_daemon_sets: bool
+    migrate: bool
+
+    def group_of(self, priority: int) -> int:
+        """The index of the group for this priority: the highest group whose priority it reaches, else the lowest group."""
+        return max((at for at, group in enumerate(self.priority_groups) if group.priority <= priority), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMinimum:
     """What all nodes of the cluster together must have at least: a number of nodes, allocatable milliCPU and bytes. 0: no
     minimum."""

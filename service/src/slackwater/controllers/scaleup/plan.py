@@ -21,7 +21,7 @@ What steps 2 to 4 add is removed. Deliberately absent: the clock (an argument), 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -46,8 +46,6 @@ from slackwater.controllers.scaleup.outcome import (
     ScaleUpPlan,
     Unhelpable,
 )
-from slackwater.controllers.scaleup.packing.master import has_solver
-from slackwater.controllers.scaleup.packing.option import PackedOption, packed_option
 from slackwater.controllers.scaleup.pending import UNREACHED, Demand, place_existing, place_nominated
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.remaining import Remaining
@@ -64,6 +62,9 @@ from slackwater.model.prices import FORMULA
 from slackwater.model.resources import Amounts
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
+
+if TYPE_CHECKING:  # plans without the expander `price` need nothing of it
+    from slackwater.controllers.scaleup.packing.option import PackedOption
 
 
 @dataclass(slots=True, kw_only=True)
@@ -324,6 +325,8 @@ class _ScaleUpPlanning:
         """Packs the whole demand at the lowest price, the groups of the highest priority first; then places pods that this
         cannot express in what is left of the nodes. Where limits leave out pods of several priorities, nothing is packed: the
         estimates serve the more important ones first."""
+        from slackwater.controllers.scaleup.packing.option import packed_option
+
         for groups in self._by_rank():
             found = packed_option(
                 self._template_nodes,
@@ -513,6 +516,8 @@ class _ScaleUpPlanning:
         found = [each.packing for each in self._packings]
         if not found:
             return None
+        from slackwater.controllers.scaleup.packing.master import has_solver
+
         return PackedNodes(
             cost=sum(self._prices[group] for each in self._packings for group in each.option.groups.tolist()),
             bound=sum(each.bound for each in found) if all(each.bound for each in found) else 0,

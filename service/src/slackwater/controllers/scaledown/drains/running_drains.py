@@ -16,7 +16,6 @@ from msgspec import structs
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.scaledown.drains.drain import Drain
 from slackwater.controllers.scaledown.drains.pod_evictions import (
-    DrainLimits,
     LeavingPods,
     Migrations,
     NodeView,
@@ -24,6 +23,7 @@ from slackwater.controllers.scaledown.drains.pod_evictions import (
     node_view,
 )
 from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.policy import DrainLimits
 from slackwater.fit.binpacking import NOWHERE, place_pods
 from slackwater.fit.drainability import DrainPolicy, RuleFacts
 from slackwater.fit.remaining_pdb_tracker import Disruptions
