@@ -39,6 +39,7 @@ def ops_app(**given: Any) -> FastAPI:
         "what_if": supposes_nothing,
         "explain": explains_nothing,
         "what_happened": no_history,
+        "report_log": None,
         "certificates": {},
     }
     return ops.ops_app(**{**others, "wall": wall, **given})

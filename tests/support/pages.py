@@ -118,8 +118,9 @@ def objects_in(found: Any) -> Iterator[dict[str, Any]]:
 def needs_cluster(command: Command) -> bool:
     """Asks it an API server or a running service?"""
     program, *rest = command.words
-    asks = {*rest[:1]} & {"explain", "history", "dumpstate", "drains", "pause", "resume", "cleanup", "doctor"}
+    asks = {*rest[:1]} & {"explain", "history", "dumpstate", "drains", "pause", "resume", "cleanup", "doctor", "report"}
     on_a_file = rest[:1] not in (["simulate"], ["worth"]) or "--cluster" in rest
+    asks -= {"report"} if "--log" in rest else set()
     return program in {"kubectl", "helm", "curl"} or (program.endswith("slackwater") and bool(asks or not on_a_file))
 
 

@@ -33,3 +33,8 @@ def decimal_text(micros: int) -> str:
     whole, fraction = divmod(micros, MICROS)
     digits = f"{fraction:06}"
     return f"{whole}.{digits[:2]}{digits[2:].rstrip('0')}"
+
+
+def signed_text(micros: int) -> str:
+    """As `decimal_text`, also for less than 0 micros."""
+    return "-" * (micros < 0) + decimal_text(abs(micros))

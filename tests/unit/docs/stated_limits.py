@@ -21,12 +21,16 @@ from slackwater.adapters.kube import eviction_facts
 from slackwater.adapters.kube.reflector import ReflectorConfig
 from slackwater.app import leader_election, policies, price_table
 from slackwater.app import process as app_process
+from slackwater.app.counterfactual.durations import FACTOR
 from slackwater.app.offline import scaleup as offline_scaleup
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
+from slackwater.app.report.decisions import MOST_LISTED
+from slackwater.app.report.report import MONTH_HOURS
 from slackwater.app.rounds import engine
 from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
+from slackwater.cli.commands import report as report_command
 from slackwater.cli.commands import worth
 from slackwater.cluster import planned_nodes
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
@@ -151,6 +155,10 @@ LISTENERS: Final[tuple[Stated, ...]] = (
         "worth", "takes {:g} s until its node is ready, and {:g} s to be", DEFAULT_PACE.node_boot, DEFAULT_PACE.node_removal
     ),
     stated("worth", "after the removals of one node in {}", engine.PART),
+    stated("report", "by default {} |", report_command.DEFAULT_SINCE),
+    stated("report", "for a month of {} hours", MONTH_HOURS),
+    stated("report", "has up to {:,}, by time", MOST_LISTED),
+    stated("report", "p50, p95 and p99, within {:.0f} %", 100 * (FACTOR - 1)),
     stated("explain simulate", "two minutes and have {} MiB", children.LARGEST_ANSWER // _MIB),
     stated("simulate", "its process may take {} MiB beside what it shares", children.MOST_MEMORY // _MIB),
     stated("scaleup", "A plan of the service has {:,} steps", steps.MOST_STEPS),

@@ -14,9 +14,11 @@ from typing import Final
 import pytest
 import yaml
 
+from slackwater.app.counterfactual.lines import written
 from slackwater.app.settings import loads
 from slackwater.cli.main import main, make_parser
 from slackwater_protocol.agent import AgentRequest
+from tests.support.counterfactual_logs import BEGAN
 from tests.support.manifests import node_manifest, pod_manifest
 from tests.support.pages import PROGRAMS, Command, commands, needs_cluster, objects_in, run, snippets
 
@@ -37,6 +39,7 @@ ELSEWHERE: Final = {
     "pipx ensurepath": "changes the shell of whoever runs it",
     "slackwater serve": "tests/cluster: every service of these tests is started so",
     "slackwater demo": "tests/scenarios/test_the_sandbox_demo.py",
+    "slackwater report": "a service that writes a log: tests/unit/app/test_report_command.py",
     "slackwater replay /var": "it needs a record: tests/scenarios/test_what_a_record_repeats.py",
     "kube-scheduler --config": "tests/cluster/test_deploy.py starts it with what the line before writes",
     "kubectl -n kube-system port-forward": "a port of this machine that others may have: tests/cluster/test_reaching.py",
@@ -53,7 +56,8 @@ ELSEWHERE: Final = {
 
 
 def elsewhere(command: Command) -> str | None:
-    return next((begin for begin in ELSEWHERE if command.text.startswith(begin)), None)
+    on_a_log = command.words[1:2] == ["report"] and "--log" in command.words
+    return None if on_a_log else next((begin for begin in ELSEWHERE if command.text.startswith(begin)), None)
 
 
 def is_mention(command: Command) -> bool:
@@ -133,6 +137,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("slackwater.yaml").write_text(HEADER + fragment)
     Path("changes.yaml").write_text(changes)
+    Path("shadow.log").write_bytes(written([BEGAN]))
     Path("cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
     assert main(["scheduler-config", "--write", "scheduler.yaml"]) == 0
 

@@ -239,6 +239,7 @@ class Service:
             ),
             explain=self.explaining,
             what_happened=self.history,
+            report_log=None,
             certificates=self._certificates,
         )
 

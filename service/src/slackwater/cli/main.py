@@ -26,6 +26,7 @@ from slackwater.cli.commands import (
     history,
     pause,
     replay,
+    report,
     scheduler_config,
     serve,
     simulate,
@@ -139,6 +140,8 @@ look inside:
                       what would help
   history             who evicted, preempted, moved or refused a pod, and
                       why; also yesterday
+  report              what happened to nodes, money and pods, and what would
+                      have happened with Slackwater
   dumpstate           print the state of a running service
   drains              which nodes are being removed; stop one
   replay              repeat recorded decisions: are they the same?
@@ -210,6 +213,7 @@ def make_parser(*, plugin: bool = False) -> Parser:
         worth,
         explain,
         history,
+        report,
         dumpstate,
         drains,
         replay,

@@ -1,5 +1,5 @@
-"""Texts for people that several parts write or read: a count with its noun, a list that is cut short, remarks on pods that were
-added to a file, the reasons in kube-scheduler's message about a pod that fits nowhere."""
+"""Texts for people that several parts write or read: a count with its noun, a time, a list that is cut short, remarks on pods
+that were added to a file, the reasons in kube-scheduler's message about a pod that fits nowhere."""
 
 import re
 from collections.abc import Sequence
@@ -18,6 +18,14 @@ _MOST_REMARKS: Final = 3
 def count_text(count: int, noun: str) -> str:
     """The count with its noun: "1 node", "2,000 nodes"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def time_text(seconds: float) -> str:
+    """A time in the two units that fit it: "3 h 12 min", "4 min 10 s", "0 s"."""
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    parts = [(hours, "h"), (minutes, "min"), (left if not hours else 0, "s")]
+    return " ".join(f"{amount} {unit}" for amount, unit in parts if amount) or "0 s"
 
 
 def first_few(names: Sequence[str], most: int, *, separator: str = ", ", total: int | None = None) -> str:

@@ -230,6 +230,14 @@ class HistoryQuery(Protocol):
     async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None, /) -> PastOfObject: ...
 
 
+class ReportLog(Protocol):
+    """Yields the log that `slackwater report` reads, in parts of whole lines: from `since_seconds` ago on, and what later lines
+    rest on; None: all of it. Iterate it within `contextlib.aclosing`. Raises `NothingThere`, before the first part, if no log
+    is written; the message says why."""
+
+    def __call__(self, since_seconds: float | None, /) -> AsyncGenerator[bytes, None]: ...
+
+
 class AuditReadError(Exception):
     """The API server did not return an object: it refused, did not answer before the timeout, or its answer cannot be
     decoded."""

@@ -12,7 +12,7 @@ A caller is identified by its address and the common name of its client certific
 `OpsThrottle` limits the listener's share of the event loop, which also answers kube-scheduler and agents:
 
     health                                                  answered at once, always
-    dashboard stream, explanations, what-if, drains         answered at once; most of them have limits of their own
+    dashboard stream, explanations, what-if, drains, report answered at once; most of them have limits of their own
     everything else                                         one request at a time, with a pause between two requests
 
 The pause grows with the time that the previous request took. Number and time of waiting requests are bounded; above a bound a
@@ -136,7 +136,7 @@ _WAIT_SECONDS: Final = 10.0
 #: last byte is sent.
 _LARGE: Final = "/dumpstate"
 _MOST_LARGE: Final = 2
-_BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/")
+_BOUND_THEMSELVES: Final = ("/dashboard/events", "/explain/", "/simulate/", "/drains/", "/report")
 
 
 class OpsThrottle:

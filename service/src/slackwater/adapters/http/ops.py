@@ -1,4 +1,5 @@
-"""The ops listener's ASGI application: health, metrics, status, state dump, explanations, history, dashboard, what-if, drains.
+"""The ops listener's ASGI application: health, metrics, status, state dump, explanations, history, dashboard, what-if, drains,
+report log.
 
 Everything but `POST /drains/{node}/cancel` only reads the state. `callers` decides who may ask, and how often.
 """
@@ -21,6 +22,7 @@ from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.dashboard.routes import OpenStreams, Story, add_pages, add_series, add_stream
 from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.adapters.http.questions import add_explain, add_history, add_what_if
+from slackwater.adapters.http.report_log import add_report
 from slackwater.adapters.http.state_metrics import node_metrics
 from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Status, StatusOf, StatusSources, add_status
 from slackwater.controllers.leadership.metrics import LeaderStatus
@@ -28,7 +30,7 @@ from slackwater.explain.findings import Explanation
 from slackwater.model.history import PastOfObject
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer, written
-from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, WhatIf
+from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, ReportLog, WhatIf
 from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
 from slackwater.runtime.dashboard.observer import DashboardObserver
@@ -110,6 +112,7 @@ def ops_app(
     what_if: WhatIf,
     explain: Explain,
     what_happened: HistoryQuery,
+    report_log: ReportLog | None,
     certificates: Mapping[str, Certificates],
 ) -> FastAPI:
     """Creates the ASGI application.
@@ -145,6 +148,7 @@ def ops_app(
     add_drains(app, cancel_drain)
     add_explain(app, explain, ready=lambda: readiness.ready)
     add_history(app, what_happened)
+    add_report(app, report_log)
     add_what_if(app, what_if, ready=lambda: readiness.ready)
     _add_metrics(app, state_machine, registry)
     app.add_middleware(OpsThrottle)

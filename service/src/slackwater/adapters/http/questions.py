@@ -33,24 +33,24 @@ from slackwater.ports.protocols import (
 from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater_protocol.durations import parse_non_negative_duration, seconds
 
-_BAD: Final = 400
-_NOT_FOUND: Final = 404
+BAD: Final = 400
+NOT_FOUND: Final = 404
 _TOO_LARGE: Final = 413
-_NOT_NOW: Final = 503
+NOT_NOW: Final = 503
 _NOT_NOW_TEXT: Final = "Not everything was listed once, other questions are being answered, or this one was not in time."
 
 
 def _check_ready(ready: Callable[[], bool]) -> None:
     if not ready():
-        raise HTTPException(_NOT_NOW, "the cluster state is not complete yet, see /readyz")
+        raise HTTPException(NOT_NOW, "the cluster state is not complete yet, see /readyz")
 
 
 # --- explain ----------------------------------------------------------------------------------------------------------------
 
 _EXPLAIN_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: described(Explanation),
-    _NOT_FOUND: described(Refused, "There is no such object; `detail` names it."),
-    _NOT_NOW: described(Refused, _NOT_NOW_TEXT),
+    NOT_FOUND: described(Refused, "There is no such object; `detail` names it."),
+    NOT_NOW: described(Refused, _NOT_NOW_TEXT),
 }
 #: The kinds of objects: part of the path, kind, whether it has a namespace, and the route's summary.
 _EXPLAINED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
@@ -74,9 +74,9 @@ def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) ->
                 return HTMLResponse(why_page(found, request.url.path), headers=HEADERS)
             return Response(found, media_type=JSON, headers={"vary": "accept"})
         except NothingThere as missing:
-            raise HTTPException(_NOT_FOUND, str(missing)) from missing
+            raise HTTPException(NOT_FOUND, str(missing)) from missing
         except WhatIfRefused as refused:
-            raise HTTPException(_NOT_NOW, str(refused)) from refused
+            raise HTTPException(NOT_NOW, str(refused)) from refused
 
     def add(part: str, what: Explained, namespaced: bool, summary: str) -> None:
         async def of_namespace(namespace: str, name: str, request: Request) -> Response:
@@ -102,9 +102,9 @@ def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool]) ->
 
 _HISTORY_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     200: described(PastOfObject),
-    _BAD: described(Refused, "`since` is no duration."),
+    BAD: described(Refused, "`since` is no duration."),
 }
-_SINCE: Final = Query(description="Not further back than this, as a Kubernetes duration.", examples=["24h"])
+SINCE: Final = Query(description="Not further back than this, as a Kubernetes duration.", examples=["24h"])
 
 
 def add_history(app: FastAPI, what_happened: HistoryQuery) -> None:
@@ -116,8 +116,8 @@ def add_history(app: FastAPI, what_happened: HistoryQuery) -> None:
         response_class=Response,
         responses=_HISTORY_ANSWERS,
     )
-    async def history_of_pod(namespace: str, name: str, since: Annotated[str | None, _SINCE] = None) -> Response:
-        return encoded(await what_happened("pod", namespace, name, _seconds(since)))
+    async def history_of_pod(namespace: str, name: str, since: Annotated[str | None, SINCE] = None) -> Response:
+        return encoded(await what_happened("pod", namespace, name, seconds_of(since)))
 
     @app.get(
         "/history/nodes/{name}",
@@ -125,17 +125,18 @@ def add_history(app: FastAPI, what_happened: HistoryQuery) -> None:
         response_class=Response,
         responses=_HISTORY_ANSWERS,
     )
-    async def history_of_node(name: str, since: Annotated[str | None, _SINCE] = None) -> Response:
-        return encoded(await what_happened("node", "", name, _seconds(since)))
+    async def history_of_node(name: str, since: Annotated[str | None, SINCE] = None) -> Response:
+        return encoded(await what_happened("node", "", name, seconds_of(since)))
 
 
-def _seconds(since: str | None) -> float | None:
+def seconds_of(since: str | None) -> float | None:
+    """The duration in seconds. Raises `HTTPException` (400) if it is none."""
     if since is None:
         return None
     try:
         return seconds(parse_non_negative_duration(since))
     except ValueError as error:
-        raise HTTPException(_BAD, f"since: {error}") from error
+        raise HTTPException(BAD, f"since: {error}") from error
 
 
 # --- what-if ----------------------------------------------------------------------------------------------------------------
@@ -146,9 +147,9 @@ _LINES: Final = "application/x-ndjson"
 _MOST_BODIES: Final = 4
 _MOST_PROBLEMS: Final = 5
 _WHAT_IF_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    _BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
+    BAD: {"description": "The body is not what is wanted, or supposes what cannot be; `detail` says where."},
     _TOO_LARGE: {"description": f"The body is larger than {LARGEST_BODY} bytes."},
-    _NOT_NOW: {"description": _NOT_NOW_TEXT},
+    NOT_NOW: {"description": _NOT_NOW_TEXT},
 }
 #: The questions, with the routes' summaries and answers.
 _SIMULATED: Final[tuple[tuple[Question, str, dict[str, Any]], ...]] = (
@@ -206,7 +207,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
         check_caller(request)
         _check_ready(ready)
         if not reading.value:
-            raise HTTPException(_NOT_NOW, f"{_MOST_BODIES} bodies are being read already")
+            raise HTTPException(NOT_NOW, f"{_MOST_BODIES} bodies are being read already")
         async with reading:
             body = await _body_of(request)
         try:
@@ -215,7 +216,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
                 raise WhatIfRefused(f"sequential: got it for {question}, want it for placement alone")
             return Response(await ask(question, supposed), media_type=_LINES if question == "placement" else JSON)
         except WhatIfRefused as refused:
-            raise HTTPException(_NOT_NOW if refused.busy else _BAD, str(refused)) from refused
+            raise HTTPException(NOT_NOW if refused.busy else BAD, str(refused)) from refused
 
     def add(question: Question, summary: str, answered: dict[str, Any]) -> None:
         async def simulate(request: Request) -> Response:

@@ -5,7 +5,7 @@ Times are Unix seconds, money is in millionths of the currency for an hour. The 
 `Began`: then both sides begin again with the real cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -25,7 +25,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 class Began(Line, tag="began", frozen=True, kw_only=True):
     """The log begins, or begins again after a restart. `sides`: those that are written from now on. `basis`: what prices rest
     on; None if there is no node. `capabilities`: what Slackwater would do, such as scale-up. `assumptions`: of the model, for
-    people."""
+    people. `goes_on`: a new file of the same log, in which both sides go on; the nodes of both come again with their decisions,
+    so that the file can be read without the older ones."""
 
     version: str
     sides: tuple[Side, ...]
@@ -33,6 +34,7 @@ class Began(Line, tag="began", frozen=True, kw_only=True):
     basis: Basis | None = None
     capabilities: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    goes_on: bool = False
 
 
 class Sample(Line, tag="sample", frozen=True, kw_only=True):
@@ -118,15 +120,20 @@ def written(lines: Iterable[AnyLine]) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def read(texts: Iterable[bytes], *, since: float = 0.0) -> Iterator[AnyLine]:
+def read(texts: Iterable[bytes], *, since: float = 0.0, skipped: Callable[[BadLog], None] | None = None) -> Iterator[AnyLine]:
     """The lines of a log from `since` on, and those before it that later ones rest on: `Began`, decisions, and nodes that came
-    or went. The last line of a log that is being written may be cut off; it is left out. Raises `BadLog`."""
+    or went. The last line of a log that is being written may be cut off; it is left out. A line that cannot be read is handed
+    to `skipped`; without it, raises `BadLog`."""
     for number, text in enumerate(texts, 1):
         if not text.endswith(b"\n"):
             return
         try:
             line = _DECODER.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise BadLog(f"line {number}: {error}") from error
+            bad = BadLog(f"line {number}: {error}")
+            if skipped is None:
+                raise bad from error
+            skipped(bad)
+            continue
         if line.at >= since or isinstance(line, Began | NodeCame | NodeWent | Decision):
             yield line

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.model.prices import Basis
-from slackwater_protocol.money import decimal_text, rounded
+from slackwater_protocol.money import rounded, signed_text
 
 _HOUR = 3600
 
@@ -20,9 +20,7 @@ class Money(JsonAnswer, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, micros: int, horizon_seconds: int) -> Self:
-        sign, size = "-" * (micros < 0), abs(micros)
-        whole = decimal_text(rounded(size * horizon_seconds, _HOUR))
-        return cls(per_hour=sign + decimal_text(size), in_horizon=sign + whole)
+        return cls(per_hour=signed_text(micros), in_horizon=signed_text(rounded(micros * horizon_seconds, _HOUR)))
 
 
 class NodeTotals(JsonAnswer, frozen=True, kw_only=True):

@@ -1,12 +1,12 @@
 """The report's figures as tables of texts, for the terminal and for the page."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from slackwater.app.html_page import Headline, Table
 from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, WorthAnswer
-from slackwater.model.texts import count_text
+from slackwater.model.texts import count_text, time_text
 
 _DAY: Final = 86_400
 _TITLES: Final = {"group": "By group", "type": "By instance type", "zone": "By zone", "capacityType": "By capacity type"}
@@ -16,24 +16,12 @@ _MOST_ROWS: Final = 20
 _MOST_REMEDIES: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`right`: the columns with numbers."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    right: frozenset[int]
-    note: str = ""
-
-
 def horizon_text(answer: WorthAnswer) -> str:
     days, rest = divmod(answer.horizon_seconds, _DAY)
     return f"{answer.horizon_seconds / 3600:g} h" if rest or not days else count_text(days, "day")
 
 
-def headline(answer: WorthAnswer) -> Iterator[tuple[str, str, str]]:
-    """The main figures: name, figure, and a sentence."""
+def headline(answer: WorthAnswer) -> Iterator[Headline]:
     now, end, rounds, unit = answer.total.now, answer.total.end, answer.rounds, answer.currency
     basis = "priced by the formula" if answer.basis == "formula" else f"prices: {answer.basis}"
     yield (
@@ -47,7 +35,7 @@ def headline(answer: WorthAnswer) -> Iterator[tuple[str, str, str]]:
         "no bound is known" if answer.bound is None else f"no nodes for these pods cost less than {_whole(answer.bound)}",
     )
     yield "nodes", f"{now.nodes:,} to {end.nodes:,}", f"{rounds.removed:,} go, {rounds.added:,} come"
-    yield "evictions", f"{rounds.evictions:,}", f"over {_time(rounds.seconds)}, with the budgets and the parallelism set"
+    yield "evictions", f"{rounds.evictions:,}", f"over {time_text(rounds.seconds)}, with the budgets and the parallelism set"
 
 
 def tables(answer: WorthAnswer) -> Iterator[Table]:
@@ -114,10 +102,3 @@ def _rounded(text: str) -> str:
 
 def _whole(money: Money) -> str:
     return f"{Decimal(money.in_horizon):,.0f}"
-
-
-def _time(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    minutes, left = divmod(rest, 60)
-    parts = [(hours, "h"), (minutes, "min"), (left if not hours else 0, "s")]
-    return " ".join(f"{amount} {unit}" for amount, unit in parts if amount) or "0 s"

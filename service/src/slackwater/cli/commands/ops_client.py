@@ -6,7 +6,7 @@ kubeconfig's cluster, through the API server's port-forward (docs/adr/0196).
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
@@ -52,20 +52,29 @@ class ServiceNotFound(CommandFailed):
 
 
 def fetch(path: str, args: argparse.Namespace, body: bytes | None = None) -> bytes:
-    """Requests the path from the service, by GET or, with a body, by POST. Returns the body of the answer with status 200.
+    """As `fetch_parts`; returns the whole body."""
+    answered = bytearray()
+    fetch_parts(answered.extend, path, args, body)
+    return bytes(answered)
+
+
+def fetch_parts(take: Callable[[bytes], object], path: str, args: argparse.Namespace, body: bytes | None = None) -> None:
+    """Requests the path from the service, by GET or, with a body, by POST. Hands the body of the answer with status 200 to
+    `take`, in parts.
 
     Raises `ServiceNotFound` if no service is found, and `CommandFailed` with the listener's message for other answers.
     """
     with shown() as progress:
         if args.url is not None:
-            return _read(ServiceTarget(args.url, args.url, _tls_verification(args)), path, body, progress)
-        if not (args.kubeconfig or args.context or args.plugin) and listens():
-            return _read(ServiceTarget(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress)
-        from slackwater.cli.commands.port_forward import in_cluster
+            _read(ServiceTarget(args.url, args.url, _tls_verification(args)), path, body, progress, take)
+        elif not (args.kubeconfig or args.context or args.plugin) and listens():
+            _read(ServiceTarget(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress, take)
+        else:
+            from slackwater.cli.commands.port_forward import in_cluster
 
-        progress.step("looking for the service in the cluster")
-        with in_cluster(args, _tls_verification(args)) as target:
-            return _read(target, path, body, progress)
+            progress.step("looking for the service in the cluster")
+            with in_cluster(args, _tls_verification(args)) as target:
+                _read(target, path, body, progress, take)
 
 
 def path_of(command: str, args: argparse.Namespace) -> str:
@@ -104,11 +113,11 @@ def listens() -> bool:
         return False
 
 
-def _read(target: ServiceTarget, path: str, body: bytes | None, progress: Progress) -> bytes:
+def _read(target: ServiceTarget, path: str, body: bytes | None, progress: Progress, take: Callable[[bytes], object]) -> None:
     import httpx
 
     url, name = f"{target.url}{path}", f"{target.name}{path}"
-    answered = bytearray()
+    answered = 0
     try:
         # Ignores proxies that environment variables name, which are not meant for a listener on loopback.
         with (
@@ -119,17 +128,17 @@ def _read(target: ServiceTarget, path: str, body: bytes | None, progress: Progre
                 reason = _error_detail(answer.read())
                 raise CommandFailed([f"{name}: got status {answer.status_code}, want 200: {reason}"], code=ANSWERED_NO)
             for part in answer.iter_bytes():
-                answered += part
+                answered += len(part)
                 progress.at(answer.num_bytes_downloaded)
-                if len(answered) > LARGEST_BODY:
+                if answered > LARGEST_BODY:
                     raise CommandFailed([f"{name}: got more than {LARGEST_BODY} bytes"], code=ANSWERED_NO)
+                take(part)
     except httpx.ConnectError as err:
         raise ServiceNotFound([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as err:
         raise CommandFailed([f"--url: got {target.name}, want http://HOST:PORT ({err})"]) from err
     except httpx.HTTPError as err:
         raise CommandFailed([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
-    return bytes(answered)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from slackwater.app.html_page import Headline, Table
     from slackwater.app.settings import Settings
 
 #: Larger tables are not drawn by `rich`, which would take seconds.
@@ -57,6 +58,18 @@ def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> 
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
         yield "  ".join(cells).rstrip()
+
+
+def report_lines(headline: "Iterable[Headline]", tables: "Iterable[Table]", notes: Iterable[str]) -> Iterator[str]:
+    """A report as lines: its main figures, its tables, and what it rests on."""
+    for name, figure, more in headline:
+        yield f"{name}: {figure} ({more})"
+    for table in tables:
+        yield ""
+        yield table.title
+        yield from columns([table.head, *table.rows], right=table.right)
+    yield ""
+    yield from notes
 
 
 def _table_lines(rows: Sequence[tuple[str, ...]], right: Collection[int]) -> Iterator[str]:

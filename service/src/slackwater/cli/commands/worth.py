@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from slackwater.app.progress import shown
 from slackwater.cli.commands.cluster import add_cluster
-from slackwater.cli.commands.output import CommandFailed, columns
+from slackwater.cli.commands.output import CommandFailed, report_lines
 from slackwater.cli.commands.simulate_common import add_group_label, add_version, read_simulated, source_name
 
 if TYPE_CHECKING:
@@ -129,14 +129,5 @@ def _lines(output: str, answer: "WorthAnswer") -> Iterator[str]:
     if output == "html":
         yield page(answer).rstrip("\n")
         return
-    for name, figure, more in headline(answer):
-        yield f"{name}: {figure} ({more})"
-    for table in tables(answer):
-        yield ""
-        yield table.title
-        yield from columns([table.head, *table.rows], right=table.right)
-    yield ""
-    for text in (*answer.assumptions, *answer.remarks):
-        yield text
-    for text in answer.skipped:
-        yield f"not judged: {text}"
+    notes = (*answer.assumptions, *answer.remarks, *(f"not judged: {text}" for text in answer.skipped))
+    yield from report_lines(headline(answer), tables(answer), notes)

@@ -1,0 +1,131 @@
+"""`slackwater report`: says what happened in a cluster, what Slackwater would have done, and which decisions mattered most."""
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from urllib.parse import urlencode
+
+from slackwater.app.progress import shown
+from slackwater.cli.commands.ops_client import add_listener, fetch_parts, url_of
+from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, CommandFailed, name_of, report_lines
+
+if TYPE_CHECKING:
+    from slackwater.app.report.answer import ReportAnswer
+    from slackwater.app.report.log_files import LogFiles
+
+_DESCRIPTION: Final = """\
+Says what happened in a cluster beside what Slackwater would have done there:
+nodes, money, pending pods and evictions of both sides, the ten decisions that
+mattered most with the command that explains each, and how far the model was
+from what happened. A service that serves, and does not run in shadow, has
+written one side.
+
+The log comes from the running service: at --url, on this machine, or in the
+cluster of $KUBECONFIG or ~/.kube/config. With --log it is read from a file.
+Exit code 0: reported; 1: no service or no log; 2: a file cannot be read.
+"""
+_EXAMPLES: Final = """\
+examples:
+  slackwater report                             of the last 24 hours
+  slackwater report --since 7d -o html > report.html
+  slackwater report --log shadow.log -o json | jq .saved
+"""
+_DAYS: Final = re.compile(r"([0-9]{1,4})d")
+_DAY_SECONDS: Final = 86_400
+DEFAULT_SINCE: Final = "24h"
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "report",
+        help="what happened, and what Slackwater would have done: nodes, money, pending pods, evictions",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("--log", metavar="F", help="read this log, and the older files F.1, F.2, ... beside it; - for stdin")
+    parser.add_argument(
+        "--since",
+        metavar="T",
+        type=_seconds,
+        default=DEFAULT_SINCE,
+        help=f"how far back from the last line, such as 7d or 90m (default: {DEFAULT_SINCE})",
+    )
+    add_listener(parser)
+    parser.add_argument("-o", dest="output", choices=("table", "json", "html"), default="table", help="default: table")
+    parser.set_defaults(run=run)
+
+
+def _seconds(text: str) -> float:
+    from slackwater_protocol.durations import DurationError, parse_non_negative_duration, seconds
+
+    if (days := _DAYS.fullmatch(text)) is not None:
+        found = float(int(days[1]) * _DAY_SECONDS)
+    else:
+        try:
+            found = seconds(parse_non_negative_duration(text))
+        except DurationError as error:
+            raise argparse.ArgumentTypeError(f"got {text!r}, want days or a duration such as 7d, 24h or 90m") from error
+    if not found:
+        raise argparse.ArgumentTypeError(f"got {text!r}, want more than 0")
+    return found
+
+
+def run(args: argparse.Namespace) -> int:
+    from slackwater.app.report.report import NoReport, report_answer
+
+    if args.log is not None and (args.url or args.kubeconfig or args.context):
+        raise CommandFailed(["--log: got it with --url, --kubeconfig or --context, want a file or a service"])
+    source = url_of(args) if args.log is None else name_of(args.log)
+    try:
+        with _opened(args) as log, shown() as progress:
+            progress.step(f"reading the log of {source}")
+            answer = report_answer(log, since_seconds=args.since)
+    except NoReport as error:
+        raise CommandFailed([f"{source}: {error}"], code=ANSWERED_NO if args.log is None else BAD_INPUT) from error
+    for line in _lines(args.output, answer):
+        print(line)
+    return 0
+
+
+@contextmanager
+def _opened(args: argparse.Namespace) -> "Iterator[LogFiles]":
+    from slackwater.app.report.log_files import LogFiles, log_files
+
+    if args.log not in (None, "-"):
+        try:
+            with log_files(args.log) as log:
+                yield log
+        except OSError as error:
+            raise CommandFailed([f"--log: {error.filename or args.log}: {error.strerror}"]) from error
+        return
+    with TemporaryFile() as file:
+        if args.log == "-":
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        else:
+            _fetch(args, cast("BinaryIO", file))
+        yield LogFiles([(url_of(args) if args.log is None else "stdin", cast("BinaryIO", file))])
+
+
+def _fetch(args: argparse.Namespace, file: BinaryIO) -> None:
+    from slackwater.app.report.report import LEAD_SECONDS
+
+    fetch_parts(file.write, f"/report?{urlencode({'since': f'{args.since + LEAD_SECONDS:.0f}s'})}", args)
+
+
+def _lines(output: str, answer: "ReportAnswer") -> Iterator[str]:
+    import msgspec
+
+    from slackwater.app.report.page import page
+    from slackwater.app.report.tables import headline, tables
+
+    if output == "json":
+        yield msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    elif output == "html":
+        yield page(answer).rstrip("\n")
+    else:
+        yield from report_lines(headline(answer), tables(answer), (*answer.assumptions, *answer.notes))
