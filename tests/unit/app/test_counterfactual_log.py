@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.app.counterfactual.durations import bucket_of, quantile, seconds_of, total
-from slackwater.app.counterfactual.lines import BadLog, Began, NodeCame, Sample, Waits, read, written
+from slackwater.app.counterfactual.lines import AnyLine, BadLog, Began, NodeCame, Sample, Waits, read, written
 
 BEGAN = Began(at=0.0, version="1", sides=("real", "ours"), currency="USD")
 CAME = NodeCame(at=1.0, side="ours", node="n-1", micros=96_000, decision=3)
@@ -16,7 +16,7 @@ WAITS = Waits(at=3600.0, side="real", seconds={0: {0: 3, 71: 1}})
 
 
 def test_a_log_is_read_as_it_was_written() -> None:
-    lines = [BEGAN, CAME, SAMPLE, WAITS]
+    lines: list[AnyLine] = [BEGAN, CAME, SAMPLE, WAITS]
     assert list(read(written(lines).splitlines(keepends=True))) == lines
 
 
