@@ -222,3 +222,24 @@ def test_a_limit_that_nothing_comes_near_costs_no_search() -> None:
         for most in (20, 0)
     )
     assert limited.packed == free.packed
+
+
+def test_many_pods_that_are_alike_are_dealt_out_evenly() -> None:
+    """8,000 pods of 40 kinds onto two types that both resources fill."""
+    draw = np.random.default_rng(5)
+    amounts = np.stack([draw.integers(20, 900, 40), draw.integers(30, 3600, 40)], axis=1)
+    problem = PackingProblem(
+        amounts=amounts.astype(np.int64),
+        demand=np.full(40, 200, np.int64),
+        most=np.full(40, 2**40, np.int64),
+        empty=np.array([[15_500, 29_000], [15_500, 59_000], [7500, 61_000]], np.int64),
+        takes=np.ones((3, 40), np.bool_),
+        prices=np.array([680_000, 768_000, 504_000], np.int64),
+        room=np.full(3, 10**6, np.int64),
+        limits=np.zeros(0, np.int64),
+        limits_taken=np.zeros((0, 3), np.int64),
+    )
+    found = solve.pack(problem, stop=lambda: False, most_steps=40)
+    placed = sum(each.number * int(each.counts.sum()) for each in found.nodes)
+    assert placed == 8000
+    assert money(problem, found) <= 1.02 * found.bound

@@ -3,7 +3,8 @@
 - Column generation, then rounding. A linear program over known patterns values a pod of each kind, and the search finds
   patterns that are valued above the price of their node, until it finds none (Gilmore and Gomory, 1961). A dive rounds:
   patterns that the program uses almost wholly are taken, and it is solved again for the pods that are left.
-- Pod by pod (`balance`): the better way for many different pods.
+- Pod by pod, or evenly (`balance`): the better way for many different pods, and for many pods that are alike. The linear
+  program begins with these patterns.
 - Greedily: the patterns with the most value for their price are taken one after another; the only way without the solver.
 
 At the end nodes become cheaper ones (`cheaper_nodes`). The limit counts steps, not seconds, so the answer does not depend on
@@ -15,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.scaleup.packing.balance import balanced, single_variant
+from slackwater.controllers.scaleup.packing.balance import RULES, Rule, balanced, evenly, single_variant
 from slackwater.controllers.scaleup.packing.cheaper_nodes import improve
 from slackwater.controllers.scaleup.packing.master import Assignment, LinearPlan, MasterProblem, has_solver
 from slackwater.controllers.scaleup.packing.patterns import MOST_TURNS, Beam, PatternSearch
@@ -31,8 +32,10 @@ _VARIANTS_OF_A_TURN: Final = 60
 #: The most kinds that all searches of one packing look at, but at least so many steps.
 _MOST_TURNS_OF_ALL: Final = 12_000
 FEWEST_STEPS: Final = 24
-#: Up to so many pods are also packed one by one.
+#: Up to so many pods are packed one by one in several ways, and greedily.
 _MOST_PODS: Final = 5_000
+#: Of more pods, a plan that costs so little more than the linear program is not improved further.
+_NEAR: Final = 1.01
 _BALANCED_ROUNDS: Final = 16
 #: In a dive, a pattern of which the program uses at least this part of a node is rounded up.
 _THRESHOLDS: Final = (0.6, 0.75, 0.9)
@@ -72,17 +75,33 @@ class PartPlanner:
 
     def plan(self) -> Left:
         """The cheapest of all plans that were tried."""
-        problem, plans = self._problem, list[Left]()
-        if not self._few or problem.demand.sum() <= _MOST_PODS:
+        problem, assigned, plans = self._problem, self._assigned, list[Left]()
+        many = problem.demand.sum() > _MOST_PODS
+        if not (self._few and many):
             plans.append(self._balanced(single_variant(problem, Left.whole(problem))))
-            plans += [] if self._assigned is None else [self._balanced(self._assigned.numbers)]
-        plans += [self._greedy()] if self._few else []
+            plans += [] if assigned is None else [self._balanced(assigned.numbers)]
+        if self._few:
+            plans += [] if assigned is None else [self._evenly(assigned, rule) for rule in RULES]
+            plans += [self._greedy()] if not (many and plans) else []
         if self._few and has_solver():
             master = MasterProblem(problem)
+            for plan in plans:
+                master.add([pattern for pattern, _ in plan.nodes])
             first = self._generated(master, Left.whole(problem), self._most_steps // 2)
             for threshold in _THRESHOLDS:
-                plans += [] if self.is_over() else [self._dived(master, first, threshold)]
+                lacking, money, _ = min(map(self._cost, plans))
+                near = many and not lacking and money <= _NEAR * first.cost * MICROS
+                plans += [] if near or self.is_over() else [self._dived(master, first, threshold)]
         return min(plans, key=self._cost)
+
+    def _evenly(self, assigned: Assignment, rule: Rule) -> Left:
+        left = Left.whole(self._problem)
+        for pattern in evenly(self._problem, left, assigned.numbers, assigned.mean, rule):
+            if left.most(self._problem, pattern):
+                left.take(self._problem, pattern, 1)
+        self._fill(left, self._plain_values())
+        improve(self._problem, left, self._plain_values())
+        return left
 
     def _balanced(self, numbers: Floats) -> Left:
         """Packs pod by pod, each where it keeps a node balanced: first onto about so many nodes of each variant, then those
