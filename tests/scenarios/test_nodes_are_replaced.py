@@ -1,5 +1,6 @@
 """Consolidation in the running loop: new nodes come first, then the pods move, then the old nodes go."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,8 @@ from msgspec import structs
 
 from slackwater.controllers import loop_plans
 from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
+from slackwater.model.ids import NodeName
+from slackwater.model.reasons import UnremovableReason
 from tests.support.replacing import EAGER, ConsolidationScene
 
 pytestmark = pytest.mark.anyio
@@ -151,3 +154,17 @@ async def test_nodes_expire_and_those_that_came_in_their_place_stay() -> None:
     await scene.pass_time(500)
     assert [life >= 600 for life in scene.lives.values()] == [True, True]
     assert (scene.sizes(), scene.pending(), scene.left_behind(), scene.moved_twice) == ({"web": 2}, 0, [], [])
+
+
+async def test_the_loop_says_why_no_plan_replaces_a_node() -> None:
+    scene = ConsolidationScene()
+    scene.machines("web", 8, size=1)
+    scene.settle()
+    scene.runs("web", ["web-0000"] * 3, cpu="2")
+    assert scene.consolidating.words(NodeName("web-0000")) == []
+    await scene.pass_time(120)
+    ((reason, text),) = scene.consolidating.words(NodeName("web-0000"))
+    assert reason is UnremovableReason.SAVES_TOO_LITTLE
+    assert re.fullmatch(r"consolidation: it costs .* an hour, and has to save .*; planned \d+ s ago", text)
+    scene.consolidation = replace(EAGER, enabled=False)
+    assert scene.consolidating.words(NodeName("web-0000")) == []

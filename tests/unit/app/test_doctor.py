@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
@@ -15,7 +16,9 @@ from anyio.streams.tls import TLSStream
 from slackwater.adapters.api_calls import Call, Params, Response
 from slackwater.app.doctor import Check
 from slackwater.app.doctor.agents import Answered, Probe, _asked
+from slackwater.app.doctor.consolidation import judged
 from slackwater.app.doctor.examination import examine
+from slackwater.app.offline.cluster import read_cluster
 from slackwater.app.settings import Settings, loads
 from slackwater.cli.main import main
 from tests.support.pki import Pki
@@ -397,3 +400,59 @@ def test_where_nothing_answers_it_is_said_what_to_look_at(
     )
     assert main([*command, "--kubeconfig", str(kubeconfig)]) == 1
     assert "is it up, and is it the one you mean? --kubeconfig and --context name another cluster" in capsys.readouterr().err
+
+
+def a_node_of(group: str, name: str, cpu: int) -> Any:
+    labels = {"slackwater.dev/node-group": group, "kubernetes.io/hostname": name}
+    amounts = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+    ready = [{"type": "Ready", "status": "True"}]
+    meta = {"name": name, "uid": name, "labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    info = {"kubeletVersion": "v1.36.3"}
+    status = {"allocatable": amounts, "capacity": amounts, "conditions": ready, "nodeInfo": info}
+    return {"metadata": meta, "spec": {}, "status": status}
+
+
+def a_web_pod(on: str) -> Any:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}
+    meta = {"name": f"web-{on}", "namespace": "default", "uid": f"web-{on}", "ownerReferences": [owner]}
+    spec = {"nodeName": on, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
+    return {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+
+
+def as_listed(kind: str, items: list[Any]) -> Any:
+    return {"apiVersion": "v1", "kind": f"{kind}List", **_list(*items)}
+
+
+GROUPS = """
+autoscaler:
+  enabled: true
+  nodeGroups: [{name: large, price: "1.00"}]
+  consolidation: {enabled: %s}
+"""
+
+
+@pytest.mark.parametrize(("on", "words"), [("false", "off (autoscaler.consolidation.enabled); it would"), ("true", "on; next")])
+async def test_it_says_what_consolidation_changes_or_would_change(on: str, words: str) -> None:
+    nodes = [a_node_of("large", f"n{at}", 32) for at in range(3)]
+    pods = [a_web_pod(f"n{at}") for at in range(3)]
+    api = Prepared({NODES: as_listed("Node", nodes), "/api/v1/pods": as_listed("Pod", pods)})
+    checks = await found(api, some_settings(GROUPS % on))
+    check = checks["consolidation"]
+    assert check.state == "ok"
+    assert check.seen.startswith(words)
+    assert check.seen.endswith("2 nodes go and 0 come, 2 evictions, 3.00 to 1.00 USD an hour (configured prices)")
+
+
+async def test_without_an_autoscaler_nothing_is_said_of_consolidation_and_a_refusal_is_named() -> None:
+    assert "consolidation" not in await found(Prepared({}))
+    forbidden = Prepared({}, forbidden=lambda path: path == "/api/v1/pods")
+    check = (await found(forbidden, some_settings(GROUPS % "true")))["consolidation"]
+    assert (check.state, "may not list pods" in check.seen) == ("unknown", True)
+
+
+def test_planning_ends_in_time() -> None:
+    nodes = [a_node_of("large", f"n{at}", 32) for at in range(3)]
+    pods = [a_web_pod(f"n{at}") for at in range(3)]
+    pages = [json.dumps(as_listed(kind, items)) for kind, items in (("Node", nodes), ("Pod", pods))]
+    cluster = read_cluster(*(msgspec.Raw(page.encode()) for page in pages))
+    assert judged(cluster, some_settings(GROUPS % "true"), seconds=-1.0).seen.endswith("(planning was cut short)")

@@ -1,6 +1,7 @@
 """`slackwater simulate consolidate`: what is replaced by what, what that saves, and why the other nodes stay."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +65,39 @@ def test_without_prices_the_formula_counts_and_nothing_is_bought(run: Any) -> No
     assert "1 node would go and 0 come, with 1 eviction\n" in text
     assert "USD an hour (formula)" in text
     assert "DestinationOfOtherPods" in text
+
+
+def test_a_node_that_saves_too_little_says_what_was_compared(run: Any) -> None:
+    config = {"nodeGroups": [a_group("large", "1.6", "32"), a_group("medium", "1.0", "16"), a_group("small", "0.3", "4")]}
+    items = [a_node("l1", "32", "large"), *(a_pod(f"p{number}", "l1", "3") for number in range(5))]
+    (kept,) = json.loads(run(*items, config=config, options=("-o", "json")))["kept"]
+    assert kept["reason"] == "SavesTooLittle"
+    disturbs = "it costs 1.60 an hour, and has to save 0.80 for what moving its 5 pods disturbs"
+    room = "parts of new nodes for them"
+    whole = "if pods could be divided, a new node for them all 1.00"
+    assert re.fullmatch(f"{disturbs}; {room} cost 0[.][67][0-9]* {whole}", kept["detail"])
+    config["nodeGroups"][1:] = config["nodeGroups"][2:]
+    items[1:] = [a_pod(f"p{number}", "l1", "5") for number in range(6)]
+    (kept,) = json.loads(run(*items, config=config, options=("-o", "json")))["kept"]
+    assert kept["detail"].endswith("a new node for them all 1.60")
+
+
+def test_explain_says_what_a_plan_does_with_the_node_if_consolidation_is_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explained(name: str, *, on: bool) -> dict[str, str]:
+        groups = [a_group("large", "1.6", "32"), a_group("small", "0.2", "4")]
+        config = {"nodeGroups": groups, "consolidation": {"enabled": on}}
+        items = [a_node("l1", "32", "large"), *(a_pod(f"p{number}", "l1", "500m") for number in range(4))]
+        items += [a_node("s1", "4", "small"), a_pod("q", "s1", "3900m")]
+        file, settings = tmp_path / "cluster.json", tmp_path / "slackwater.yaml"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        settings.write_text(yaml.safe_dump({**_HEADER, "autoscaler": config}))
+        main(["explain", "node", name, "--cluster", str(file), "--config", str(settings), "-o", "json"])
+        reasons = json.loads(capsys.readouterr().out)["reasons"]
+        return {each["code"]: each.get("detail", "") for each in reasons if "plan" in each.get("detail", "") or not on}
+
+    assert explained("l1", on=True) == {
+        "LeftToConsolidation": "a plan replaces it: reason Underutilized, saves 1.40 an hour, 4 evictions"
+    }
+    assert "LeftToConsolidation" not in explained("l1", on=False)

@@ -56,8 +56,8 @@ class Run:
         out, err = self.capsys.readouterr()
         return out, err
 
-    def json(self, *options: str) -> Any:
-        return json.loads(self(*options, "-o", "json")[0])
+    def json(self, *options: str, items: list[Obj] | None = None) -> Any:
+        return json.loads(self(*options, "-o", "json", items=items)[0])
 
 
 @pytest.fixture
@@ -90,6 +90,22 @@ def test_every_part_adds_up_to_the_whole(run: Run) -> None:
     assert sum(each["nodes"] for each in answer["stays"]) == total["end"]["nodes"]
     assert money(answer, "bound") <= money(total, "end", "cost")
     assert {share["name"] for share in answer["label"]["shares"]} == {"", "x", "y"}
+
+
+def test_what_waiting_pods_need_is_not_what_is_saved(run: Run) -> None:
+    """Two nodes go, one pod that waits fits on a node, and one gets a new node."""
+    waiting = [pod_manifest(f"wait-{at}", cpu="3", nodeSelector={GROUP: "other"}, meta={"uid": f"w{at}"}) for at in range(2)]
+    answer = run.json("--prices", str(run.prices), items=[*CLUSTER, *waiting])
+    total = answer["total"]
+    assert money(answer, "growth") == Decimal("0.30")
+    assert money(answer, "saved") == money(run.json("--prices", str(run.prices)), "saved") > 0
+    assert money(total, "now", "cost") - money(total, "end", "cost") == money(answer, "saved") - money(answer, "growth")
+    out, _ = run("--prices", str(run.prices), items=[*CLUSTER, *waiting])
+    lines = out.splitlines()
+    assert lines[0].startswith("saved in 30 days: ")
+    wait = "1 pod without a node now, 0 at the end"
+    assert lines[1].startswith(f"growth in 30 days: 216 USD (for pods that wait, minima and slack: {wait}")
+    assert "growth in" not in run("--prices", str(run.prices))[0]
 
 
 def test_the_horizon_multiplies_the_hour(run: Run) -> None:

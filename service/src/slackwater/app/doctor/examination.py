@@ -20,6 +20,7 @@ from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
 from slackwater.app import pauses, rbac
 from slackwater.app.cleanup import lease_age, status_age
 from slackwater.app.doctor import Check, agents, api_server, named, ok, problem, unseen, warning
+from slackwater.app.doctor.consolidation import consolidation
 from slackwater.app.leader_election import lease_name
 from slackwater.app.running_service import is_ready
 from slackwater.app.settings import Settings, SettingsError, loads
@@ -68,6 +69,8 @@ async def examine(
     async for check in agents.agents(objects, settings, [] if isinstance(pods, Check) else pods, probe, now):
         yield check
     yield await running_pauses(client)
+    if settings.autoscaler.enabled:
+        yield await consolidation(client, settings)
 
 
 async def _of_the_cluster(

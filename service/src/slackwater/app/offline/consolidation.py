@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Literal
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
@@ -25,18 +26,25 @@ from slackwater.controllers.scaledown.replica_plan import running_there, settled
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.fit.steps import MOST_STEPS
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import DisruptionBudget
 from slackwater.model.placeholders import is_placeholder_uid
 from slackwater.model.prices import HourlyPrice, PriceBook, cost_of
+from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.whatif_answers import ConsolidationAnswer, NodeMoveAnswer, PlanningAnswer
 from slackwater_protocol.money import decimal_text
 
 
 def consolidation_answer(
-    cluster: Cluster, settings: Settings, *, accounting: bool = False, plan_steps: int = 0
+    cluster: Cluster,
+    settings: Settings,
+    *,
+    accounting: bool = False,
+    plan_steps: int = 0,
+    stop: Callable[[], bool] = lambda: False,
 ) -> ConsolidationAnswer:
-    """Plans a consolidation and returns the answer. `plan_steps`: the most steps of the plan (`fit.steps`); 0: no limit."""
+    """Plans a consolidation and returns the answer. `plan_steps`: the most steps of the plan (`fit.steps`); 0: no limit.
+    `stop` tells whether planning has to end now."""
     now, began = UnixTime(datetime.now(UTC).timestamp()), time.perf_counter()
     prices = every_price(settings, overlays=cluster.price_overlays, table=cluster.price_table)
     grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
@@ -50,6 +58,7 @@ def consolidation_answer(
         prices,
         budgets=None if budgets is None else budgets.budgets,
         now=now,
+        stop=stop,
         most_steps=plan_steps,
     )
     nodes = [node for node in cluster.nodes if node.name in members]
@@ -65,9 +74,26 @@ def consolidation_answer(
         evictions=plan.evictions,
         skipped=notes_of(grown.snapshot, cluster, budgets),
         remarks=(*cluster.remarks, *grown.unmet),
-        planning=PlanningAnswer(steps=before.steps + plan.steps, cut_by="steps" if plan.cut_by else before.cut_by),
+        planning=PlanningAnswer(steps=before.steps + plan.steps, cut_by=_limit_of(plan) or before.cut_by),
         seconds=round(time.perf_counter() - began, 6),
     )
+
+
+def consolidation_words(cluster: Cluster, settings: Settings, node: NodeName) -> list[tuple[UnremovableReason, str]]:
+    """What a plan does with the node, or why it keeps it, as a reason with a text; empty if consolidation is off."""
+    if not settings.autoscaler.consolidation.enabled:
+        return []
+    found = consolidation_answer(cluster, settings, plan_steps=MOST_STEPS)
+    for move in found.moves:
+        if node in move.leaving:
+            others = f", with {len(move.leaving) - 1} others" if len(move.leaving) > 1 else ""
+            text = f"a plan replaces it{others}: reason {move.reason}, saves {move.saved} an hour, {move.evictions} evictions"
+            return [(UnremovableReason.LEFT_TO_CONSOLIDATION, text)]
+    kept = next((each for each in found.kept if each.node == node), None)
+    if kept is None:
+        return []
+    by = f"{kept.blocked_by}; " if kept.blocked_by else ""
+    return [(UnremovableReason(kept.reason), f"consolidation: {by}{kept.detail}".rstrip(" ;:"))]
 
 
 def planned_consolidation(
@@ -99,6 +125,10 @@ def planned_consolidation(
         return plan_consolidation(
             state, planning_input, grown.groups, rules, prices, now=now, known=known, stop=stop, most_steps=most_steps
         )
+
+
+def _limit_of(plan: ConsolidationPlan) -> Literal["steps", "simulationTimeout"] | None:
+    return "simulationTimeout" if plan.cut_by == "time" else plan.cut_by
 
 
 def _move(move: ConsolidationMove) -> NodeMoveAnswer:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from msgspec import structs
 
 from slackwater.app.offline.cluster import Cluster, skipped_rules
+from slackwater.app.offline.consolidation import consolidation_words
 from slackwater.app.offline.growth import growable_groups, let_expendable_yield, planned_growth, removal_groups
 from slackwater.app.offline.objects import ClusterError
 from slackwater.app.offline.placement import pending_pods, snapshot_of
@@ -105,6 +106,7 @@ def _explained(
                 raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
             plan = scale_down_answer(cluster, settings)
             kept = [(_SLACK, each.detail) for each in plan.kept if (each.node, each.reason) == (name, _SLACK)]
+            kept += consolidation_words(cluster, settings, NodeName(name))
             explanation = explain_node(_of_nodes(explain_input, cluster), NodeName(name), NodeContext(waits=kept))
             return structs.replace(explanation, remarks=plan.remarks), plan.skipped
         case "group":

@@ -51,13 +51,15 @@ _UNRIPE: Final = frozenset({UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, Unremova
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
     """What the rounds came to. `began`: the cluster at the start, once pods that fit somewhere have nodes. `kept`: why each
-    node stays. `grown`: the last scale-up plan. `seconds`: until the last change. `plans`: how many plans were made. `over`:
-    nothing changes any more; False if the horizon ended the rounds before."""
+    node stays. `growth`: those of `added` that scale-up bought, not for moves. `grown`: the last scale-up plan. `seconds`:
+    until the last change. `plans`: how many plans were made. `over`: nothing changes any more; False if the horizon ended the
+    rounds before."""
 
     began: Cluster
     end: Cluster
     removed: tuple[NodeName, ...]
     added: tuple[NodeName, ...]
+    growth: frozenset[NodeName]
     evictions: int
     failed_removals: int
     kept: tuple[KeptNode, ...]
@@ -93,6 +95,7 @@ class _Plan:
 class _Counts:
     removed: list[NodeName] = field(default_factory=list)
     added: list[NodeName] = field(default_factory=list)
+    growth: set[NodeName] = field(default_factory=set)
     failed: int = 0
     plans: int = 0
     changed_after: float = 0.0
@@ -144,6 +147,7 @@ class _Rounds:
             end=self._cluster.cluster(),
             removed=tuple(self._counts.removed),
             added=tuple(self._counts.added),
+            growth=frozenset(self._counts.growth),
             evictions=self._drains.evictions,
             failed_removals=self._counts.failed,
             kept=self._kept(plan),
@@ -271,7 +275,9 @@ class _Rounds:
         """Orders the machines of the plan, and begins removals. Returns whether anything was begun."""
         ordered = () if self._booting else plan.grown.found.plan.scale_ups
         for scale_up in ordered:
+            before = len(self._counts.added)
             self._order(scale_up.group, scale_up.count, plan.grown)
+            self._counts.growth.update(self._counts.added[before:])
         now, active = self._timeline.now, self._drains.active
         under_way = RunningRemovals(removals=len(active), drains=sum(not drain.empty for drain in active.values()))
         disruptions = self._disruptions(plan)

@@ -92,7 +92,11 @@ class WorthAnswer(JsonAnswer, frozen=True, kw_only=True):
     basis: Annotated[Basis | None, Meta(description="Where the prices come from; null without a node.")] = written(None)
     horizon_seconds: int
     total: TotalsChange
-    saved: Money
+    saved: Annotated[Money, Meta(description="What all nodes cost now, less what they cost at the end without `growth`.")]
+    growth: Annotated[
+        Money,
+        Meta(description="What those of the nodes at the end cost that came for pods that waited, for minima or for slack."),
+    ]
     bound: Annotated[
         Money | None, Meta(description="No nodes of the groups that hold the same pods cost less; null if it is not known.")
     ] = written(None)

@@ -90,13 +90,15 @@ class _Report:
         played = self.played
         now, end = self._priced(played.began), self._priced(played.end)
         cost = cost_of((price, 1) for price in now.prices.values())
+        growth = end.micros(node for node in end.nodes if node.name in played.growth)
         label = None if by_label is None else self._shares(by_label, now, end, lambda pod: dict(pod.labels).get(by_label, ""))
         return WorthAnswer(
             currency=self.book.currency,
             basis=None if cost is None else cost.basis,
             horizon_seconds=self.horizon,
             total=self._change("", now, now.nodes, end, end.nodes),
-            saved=self._money(now.micros(now.nodes) - end.micros(end.nodes)),
+            saved=self._money(now.micros(now.nodes) - end.micros(end.nodes) + growth),
+            growth=self._money(growth),
             bound=self._bound(end),
             by={
                 "group": self._by(now, end, lambda nodes, node: nodes.groups[node.name]),

@@ -29,6 +29,13 @@ def headline(answer: WorthAnswer) -> Iterator[Headline]:
         f"{_whole(answer.saved)} {unit}",
         f"{_rounded(answer.saved.per_hour)} {unit} an hour; {basis}",
     )
+    if Decimal(answer.growth.per_hour):
+        waited = f"{count_text(rounds.pending_now, 'pod')} without a node now, {rounds.pending_end:,} at the end"
+        yield (
+            f"growth in {horizon_text(answer)}",
+            f"{_whole(answer.growth)} {unit}",
+            f"for pods that wait, minima and slack: {waited}; not part of what is saved",
+        )
     yield (
         f"cost in {horizon_text(answer)}",
         f"{_whole(now.cost)} to {_whole(end.cost)}",

@@ -18,6 +18,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description="Looks at versions, clocks, the API server's flags and feature gates, the APIs\n"
         "that it serves, your rights and the service's, its Pods, other autoscalers and\n"
         "instances, the way for autoscaler agents, and pauses; and says what to do.\n"
+        "With autoscaler.enabled it says what consolidation changes, or would change.\n"
         "What your rights do not show is `unknown`. It changes nothing. Exit code 0:\n"
         "nothing is wrong; 1: there are problems, or the API server does not answer.",
         epilog="example: slackwater doctor --config slackwater.yaml",

@@ -18,7 +18,7 @@ from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.consolidation.running_moves import Batch, RunningMove, Seen, begun
 from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions
-from slackwater.controllers.scaledown.state import NOTHING_REPLACED, Replacing, ScaleDownState
+from slackwater.controllers.scaledown.state import NOTHING_REPLACED, KeptNode, Replacing, ScaleDownState
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -45,6 +45,13 @@ class ConsolidationRecord:
     began: int = 0
     ended: tuple[RunningMove, ...] = ()
     plan: ConsolidationPlan | None = None
+
+
+def why_kept(kept: KeptNode, seconds: float | None = None) -> tuple[UnremovableReason, str]:
+    """Why a plan keeps a node, as a reason with a text. `seconds`: how long ago that was planned."""
+    by = "" if kept.blocked_by is None else f"pod {kept.blocked_by}"
+    when = "" if seconds is None else f"planned {seconds:.0f} s ago"
+    return kept.unremovable_reason, ": ".join(("consolidation", "; ".join(filter(None, (by, kept.detail, when)))))
 
 
 class ConsolidationLoop:
@@ -78,8 +85,9 @@ class ConsolidationLoop:
         self._planned_at: Instant | None = None
         #: Since when every plan has had each of these nodes go.
         self._since: dict[NodeName, Instant] = {}
-        #: The nodes that the last plan found due.
+        #: The nodes that the last plan found due, and why it keeps each node that does not go.
         self._due: frozenset[NodeName] = frozenset()
+        self._kept: Mapping[NodeName, KeptNode] = {}
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
@@ -132,14 +140,17 @@ class ConsolidationLoop:
         return ConsolidationInquiry(policy=policy, moved=dict(self._moved), busy=self._busy())
 
     def words(self, node: NodeName) -> list[tuple[UnremovableReason, str]]:
-        """What the last plans do with the node, as a reason with a text; empty if they do nothing."""
+        """What the last plans do with the node, or why the last one keeps it, as a reason with a text; empty if there is
+        none."""
         policy = self._policy()
         of_it = [move for move in self._batch.running if any(each.name == node for each in move.move.leaving)]
         since = self._since.get(node)
         if of_it:
             text = "it is being replaced: its new nodes start" if of_it[0].ready_at is None else "it is being replaced"
-        elif since is None or not policy.enabled:
+        elif not policy.enabled or self._planned_at is None:
             return []
+        elif since is None:
+            return [] if node not in self._kept else [why_kept(self._kept[node], self._clock() - self._planned_at)]
         else:
             planned = self._clock() - since
             text = f"plans replace it since {planned:.0f} s; that begins after {policy.planned_time:.0f} s"
@@ -175,7 +186,7 @@ class ConsolidationLoop:
         began = 0
         if plan is not None:
             self._planned_at = now = self._clock()
-            self._due = frozenset(plan.due)
+            self._due, self._kept = frozenset(plan.due), {each.node: each for each in plan.kept}
             planned = [each.name for move in plan.moves for each in move.leaving]
             self._since = {name: self._since.get(name, now) for name in planned}
             if healthy:

@@ -6,7 +6,7 @@ costs the most. So the values of all pods together are a bound of what they cost
 group, and the template nodes of the groups. Out: values in micros an hour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +52,19 @@ def market_of(template_nodes: TemplateNodes, kinds: Sequence[KindId], demand: In
     asked = demand[:, None] * problem.amounts
     weights[lines] = (weighed * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
     return Market(values=values, weights=weights, bound=_bound(problem))
+
+
+def cheapest_whole(template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int]) -> int | None:
+    """The least price of a new node that takes so many pods of each kind, by their amounts and what the kinds tolerate and
+    select; None if none does. Rules about other pods are left out."""
+    needed = np.zeros(len(template_nodes.empty), np.int64)
+    takes = np.ones(len(prices), np.bool_)
+    for kind, count in kinds.items():
+        takes &= IS_MOVING[template_nodes.codes[kind]]
+        for line, amount in template_nodes.amounts(kind):
+            needed[line] += amount * count
+    takes &= (template_nodes.empty >= needed[:, None]).all(axis=0)
+    return min((prices[at] for at in np.flatnonzero(takes).tolist()), default=None)
 
 
 def _problem(

@@ -25,7 +25,7 @@ import numpy as np
 from slackwater.controllers.consolidation.candidates import Candidate, Candidates, NodeFacts, judged_nodes
 from slackwater.controllers.consolidation.choice import FEW, Knapsack
 from slackwater.controllers.consolidation.due import due_rule
-from slackwater.controllers.consolidation.market import Market, market_of
+from slackwater.controllers.consolidation.market import Market, cheapest_whole, market_of
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.outcome import (
     ConsolidationMove,
@@ -158,6 +158,7 @@ class _Planning:
     placeholders: PlaceholderPods = field(init=False)
     minima: RemainingMinima = field(init=False)
     market: Market = field(init=False)
+    template_nodes: TemplateNodes = field(init=False)
     positions: dict[KindId, int] = field(default_factory=dict)
 
     def run(self) -> ConsolidationPlan:
@@ -240,8 +241,8 @@ class _Planning:
         kinds = list(demand)
         self.positions = {kind: at for at, kind in enumerate(kinds)}
         prices = [0 if group.price is None else group.price.micros for group in self.groups]
-        template_nodes = TemplateNodes(snapshot, self.groups, kinds, system=self.rules.scale_up.system)
-        self.market = market_of(template_nodes, kinds, np.array(list(demand.values()), np.int64), prices)
+        self.template_nodes = TemplateNodes(snapshot, self.groups, kinds, system=self.rules.scale_up.system)
+        self.market = market_of(self.template_nodes, kinds, np.array(list(demand.values()), np.int64), prices)
 
     # --- nodes that are due -----------------------------------------------------------------------------------------------
 
@@ -537,6 +538,14 @@ class _Planning:
             return homeless.unremovable_reason, f"{homeless.blocked_by} of {homeless.node}", homeless.blocked_by
         if self.steps.cut is not None:
             return UnremovableReason.NOT_REACHED, "", None
-        room = sum(self.market.values[self.positions[mover.kind]] for mover in node.movers)
-        detail = f"costs {decimal_text(node.candidate.price)} an hour, new room for its pods {decimal_text(round(room))}"
+        kinds = Counter(mover.kind for mover in node.movers)
+        room = sum(self.market.values[self.positions[kind]] * count for kind, count in kinds.items())
+        prices = [0 if group.price is None else group.price.micros for group in self.groups]
+        whole = cheapest_whole(self.template_nodes, kinds, prices)
+        least = max(round(self._disruption_price() * node.candidate.disruption), 0)
+        detail = (
+            f"it costs {decimal_text(node.candidate.price)} an hour, and has to save {decimal_text(least)} for what moving its "
+            f"{len(node.movers)} pods disturbs; parts of new nodes for them cost {decimal_text(round(room))} if pods could be "
+            f"divided, {'no new node takes them all' if whole is None else f'a new node for them all {decimal_text(whole)}'}"
+        )
         return UnremovableReason.SAVES_TOO_LITTLE, detail, None
