@@ -176,6 +176,19 @@ def test_both_sides_begin_again_after_a_restart() -> None:
     assert [len(pieces) for pieces in answer.series["nodes"].values()] == [2, 2]
 
 
+def test_a_service_that_starts_again_may_number_its_decisions_again() -> None:
+    again = [replace(BEGAN, at=START + 6 * HOUR), *(came("a", side, 6) for side in SIDES), *minutes(6, 7, 1, 1)]
+    second = [decided(1, "real", "remove", 7, why="another one"), went("a", "real", 7, 1), *minutes(7, 8, 0, 1)]
+    listed = of([*STORY, *again, *second]).decisions.listed
+    assert [(each.side, each.number, each.money, each.why) for each in listed] == [
+        ("ours", 1, "-1.00", "it was empty"),
+        ("real", 3, "1.00", EVIL),
+        ("real", 1, "-1.00", "another one"),
+    ]
+    ours = [decided(1, "ours", "remove", 7, why="another one"), went("a", "ours", 7, 1), *minutes(7, 8, 1, 0)]
+    assert [each.why for each in of([*STORY, *again, *ours]).decisions.listed] == ["it was empty", EVIL, "another one"]
+
+
 def test_a_new_file_of_the_log_goes_on(tmp_path: Path) -> None:
     """The nodes come again in it, with their decisions. Without the older file it tells of its own time alone."""
     later = STORY.index(next(line for line in STORY if line.at > START + 1.5 * HOUR))

@@ -6,12 +6,13 @@ explains more.
 
 from collections.abc import Iterable, Mapping
 from heapq import nlargest
+from math import inf
 from shlex import quote
 from typing import Final
 
-from slackwater.app.counterfactual.lines import AnyLine, Decision, NodeCame, NodeWent, Side
+from slackwater.app.counterfactual.lines import AnyLine, Began, Decision, NodeCame, NodeWent, Side
 from slackwater.app.report.answer import DecisionAnswer, DecisionsAnswer
-from slackwater.app.report.partings import Cause, Partings
+from slackwater.app.report.partings import Cause, Partings, cause_of
 from slackwater.app.report.window import amount_text, utc_text
 
 MOST_LISTED: Final = 1_000
@@ -26,12 +27,12 @@ def decisions_answer(
     details, nodes = _found(most, lines, partings)
     listed = sorted(most, key=lambda cause: (details[cause].at if cause in details else 0.0, cause))
     left_out = {side: sum(decided[each] for each in decided.keys() - most.keys() if each[0] == side) for side in sides}
-    explained = sum(amount if side == "real" else -amount for (side, _), amount in partings.money.items())
+    explained = sum(amount if side == "real" else -amount for (side, *_), amount in partings.money.items())
     return DecisionsAnswer(
         listed=[_answer(each, most[each], details.get(each), nodes.get(each, ""), partings) for each in listed],
         left_out=len(decided) - len(most),
         left_out_money={side: amount_text(amount) for side, amount in left_out.items()},
-        nobody={side: amount_text(partings.money[side, None]) for side in left_out},
+        nobody={side: amount_text(partings.money[cause_of(side, None, 0.0)]) for side in left_out},
         rest=None if saved is None else amount_text(saved - explained),
     )
 
@@ -40,19 +41,20 @@ def _found(
     wanted: Mapping[Cause, int], lines: Iterable[AnyLine], partings: Partings
 ) -> tuple[dict[Cause, Decision], dict[Cause, str]]:
     """The decisions, and one of the nodes of each: one that the real cluster has, if there is such a node."""
-    details, nodes = dict[Cause, Decision](), dict[Cause, str]()
+    details, nodes, began = dict[Cause, Decision](), dict[Cause, str](), -inf
     for line in lines:
-        if isinstance(line, Decision) and (line.side, line.number) in wanted:
-            details[line.side, line.number] = line
-        elif isinstance(line, NodeCame | NodeWent) and (line.side, line.decision) in wanted:
-            cause = (line.side, line.decision)
-            if cause not in nodes or (partings.exists(line.node) and not partings.exists(nodes[cause])):
-                nodes[cause] = line.node
+        if isinstance(line, Began) and (began == -inf or not line.goes_on):
+            began = line.at
+        elif isinstance(line, Decision) and (cause := cause_of(line.side, line.number, began)) in wanted:
+            details[cause] = line
+        elif isinstance(line, NodeCame | NodeWent) and (cause := cause_of(line.side, line.decision, began)) in wanted:
+            known = nodes.setdefault(cause, line.node)
+            nodes[cause] = line.node if partings.exists(line.node) and not partings.exists(known) else known
     return details, nodes
 
 
 def _answer(cause: Cause, amount: int, line: Decision | None, node: str, partings: Partings) -> DecisionAnswer:
-    side, number = cause
+    side, number, _ = cause
     found = line or Decision(at=0.0, side=side, number=number or 0, action="add")
     return DecisionAnswer(
         number=found.number,

@@ -10,8 +10,13 @@ from dataclasses import dataclass, field
 
 from slackwater.app.counterfactual.lines import SIDES, NodeCame, NodeWent, Side
 
-#: A decision's side and number; None: nobody decided.
-Cause = tuple[Side, int | None]
+#: A decision's side and number, and when the sides had begun: a service that starts again may number its decisions again. None
+#: in place of the number: nobody decided.
+Cause = tuple[Side, int | None, float]
+
+
+def cause_of(side: Side, number: int | None, began: float) -> Cause:
+    return (side, number, 0.0 if number is None else began)
 
 
 @dataclass(slots=True)
@@ -20,7 +25,7 @@ class _Node:
     not added up."""
 
     micros: dict[Side, int] = field(default_factory=dict)
-    cause: Cause = ("real", None)
+    cause: Cause = ("real", None, 0.0)
     since: int = 0
 
 
@@ -31,13 +36,14 @@ class Partings:
         self.money = Counter[Cause]()
         #: The nodes of the real cluster, as far as the log goes.
         self._nodes: dict[str, _Node] = {}
+        self._began = 0.0
         self._alone = False
         self._frozen = False
 
-    def begin(self, *, alone: bool) -> None:
+    def begin(self, at: float, *, alone: bool) -> None:
         """Both sides begin with no nodes. `alone`: only one is written."""
         self._nodes.clear()
-        self._alone, self._frozen = alone, False
+        self._began, self._alone, self._frozen = at, alone, False
 
     def freeze(self) -> None:
         """The window, or a part of it, begins: if one side is written, the other one stays as it is now."""
@@ -47,14 +53,14 @@ class Partings:
         node = self._nodes.setdefault(line.node, _Node())
         self._add(node, counted)
         for side in self._sides(line.side):
-            self._change(node, side, line.micros, (line.side, line.decision))
+            self._change(node, side, line.micros, cause_of(line.side, line.decision, self._began))
 
     def went(self, line: NodeWent, counted: int) -> None:
         if (node := self._nodes.get(line.node)) is None:
             return
         self._add(node, counted)
         for side in self._sides(line.side):
-            self._change(node, side, None, (line.side, line.decision))
+            self._change(node, side, None, cause_of(line.side, line.decision, self._began))
         if not node.micros:
             del self._nodes[line.node]
 

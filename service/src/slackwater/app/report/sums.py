@@ -53,7 +53,7 @@ class Sums:
 
     def __post_init__(self) -> None:
         self.sides = {side: SideTotals(side) for side in self.began.sides}
-        self.partings.begin(alone=len(self.sides) == 1)
+        self.partings.begin(self.began.at, alone=len(self.sides) == 1)
 
     def goes_on_with(self, line: Began) -> bool:
         """Can what is written from this line on be added to what was before?"""
@@ -89,7 +89,7 @@ class Sums:
 
     def _begin_again(self) -> None:
         self.finish()
-        self.partings.begin(alone=len(self.sides) == 1)
+        self.partings.begin(self.began.at, alone=len(self.sides) == 1)
         for side in self.sides.values():
             side.forget_sample()
 
