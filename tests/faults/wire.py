@@ -12,7 +12,7 @@ from typing import Final
 
 import anyio
 
-from slackwater.adapters.api_calls import Call, Params, Response
+from slackwater.adapters.api_calls import Call, Params, Read, Response
 from slackwater.adapters.kube.errors import NoAnswer, StatusError, Unreachable
 from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.server import ApiServer
@@ -53,7 +53,7 @@ class Wire:
     async def send(self, call: Call) -> Response:
         def carry_out() -> Response:
             reported = self._about(call.method, call.path, call.body)
-            answer = answered_by(self._server, replace(call, body=self.sent(call.body)))
+            answer = answered_by(self._server, call if isinstance(call, Read) else replace(call, body=self.sent(call.body)))
             reported(answer.status)
             return answer
 

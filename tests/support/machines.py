@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, Response, ask
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, Response, ask, get
 
 Json = dict[str, Any]
 
@@ -60,7 +60,7 @@ class MachineController:
                 await self._patch(f"{self._path('machines')}/{machine['metadata']['name']}/status", {"status": status})
 
     async def items(self, plural: str) -> list[Json]:
-        answer = await ask(self.api, "GET", self._path(plural))
+        answer = await get(self.api, self._path(plural))
         assert answer.status in (200, 404), answer
         return list(msgspec.json.decode(answer.body)["items"]) if answer.status == 200 else []
 

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from slackwater.adapters.api_calls import Call
+from slackwater.adapters.api_calls import Read
 from slackwater.adapters.kube.access import load_access
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import KubeConfigError, Unreachable
@@ -273,5 +273,5 @@ async def test_an_unreachable_api_server_is_reported_without_the_token(tmp_path:
     set_up_logs("json", stream=log, level=logging.DEBUG)
     async with open_client(kubeconfig=str(path)) as client:
         with pytest.raises(Unreachable) as failed:
-            await client.send(Call("GET", "/version", timeout_seconds=60))
+            await client.send(Read("/version", timeout_seconds=60))
     assert MARK not in str(failed.value) + repr(failed.value) + log.getvalue()

@@ -14,7 +14,7 @@ import pytest
 import trustme
 import yaml
 
-from slackwater.adapters.api_calls import Call
+from slackwater.adapters.api_calls import Read, Write
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.adapters.kube.client import open_client
@@ -80,7 +80,7 @@ async def by_kubeconfig(url: str, held: dict[str, str | None], pki: Pki, _client
     path.write_text(yaml.safe_dump(config))
     try:
         async with open_client(kubeconfig=str(path)) as client:
-            return (await client.send(Call("GET", "/version", timeout_seconds=60))).body.decode()
+            return (await client.send(Read("/version", timeout_seconds=60))).body.decode()
     except Exception as error:
         return f"refused: {error}"
 
@@ -139,4 +139,4 @@ async def test_a_server_that_cannot_be_trusted_counts_as_not_reached(tmp_path: P
         await by_kubeconfig(url, files(pki, pki.client("someone")), pki, None)
         async with open_client(kubeconfig=str(path)) as client:
             with pytest.raises(Unreachable):
-                await client.send(Call("POST", "/", timeout_seconds=60, body=b"{}"))
+                await client.send(Write("POST", "/", timeout_seconds=60, body=b"{}"))

@@ -51,7 +51,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def followed(*answers: str | None) -> FollowedVersion:
-    return FollowedVersion(Api(*answers))  # type: ignore[arg-type]
+    return FollowedVersion(Api(*answers))
 
 
 async def test_it_is_the_api_servers() -> None:
@@ -113,7 +113,7 @@ async def test_a_server_that_refuses_is_reported_once_and_the_default_is_followe
                 read_again.set()
             return Response(404, b"404 page not found\n", {})
 
-    version = FollowedVersion(Refusing())  # type: ignore[arg-type]
+    version = FollowedVersion(Refusing())
     with capture_logs() as lines:
         assert await version.find(Settings()) == DEFAULT_VERSION
         async with anyio.create_task_group() as running:

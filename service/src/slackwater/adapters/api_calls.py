@@ -1,12 +1,13 @@
 """Requests to an API server, as all adapters send them: the call, its answer, and two errors.
 
-- `ApiPort`: an API server, which `adapters.kube` implements. The wiring gives it to providers too.
-- `ask`: sends one request with a JSON body.
+- `ApiReader`: an API server that can only be read. `ApiPort`: one that can be written too. `adapters.kube` implements both, and
+  the wiring gives them to providers too. What only reads asks for an `ApiReader`, so a shadow can run it.
+- `get` sends one read, `ask` any request with a JSON body.
 """
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final, Literal, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 import msgspec
 
@@ -37,16 +38,17 @@ class Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One request. `timeout_seconds` is None if a cancel scope of the caller bounds it."""
+class Read:
+    """One request that reads. `timeout_seconds` is None if a cancel scope of the caller bounds it."""
 
-    method: str
+    method: ClassVar[str] = "GET"
+    body: ClassVar[None] = None
+    content_type: ClassVar[str] = ""
+
     path: str
     _: KW_ONLY
     timeout_seconds: float | None
     params: Params = field(default_factory=dict)
-    body: bytes | None = None
-    content_type: str = "application/json"
     accept: str = "application/json"
     pool: Pool = "calls"
     #: The most bytes of the answer's body that are read.
@@ -56,16 +58,58 @@ class Call:
         return f"{self.method} {self.path}"
 
 
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request that may change something. `timeout_seconds` as in `Read`."""
+
+    accept: ClassVar[str] = "application/json"
+    most_bytes: ClassVar[None] = None
+
+    method: str
+    path: str
+    _: KW_ONLY
+    timeout_seconds: float | None
+    params: Params = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    pool: Pool = "calls"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+Call = Read | Write
+
+
+class ApiReads(Protocol):
+    """Sends reads to an API server. The answer may have any status; without one it raises `NotSent` or `Unanswered`."""
+
+    async def send(self, call: Read) -> Response: ...
+
+
 class ApiCalls(Protocol):
-    """Sends requests to an API server. The answer may have any status; without one it raises `NotSent` or `Unanswered`."""
+    """Sends any requests to an API server, as `ApiReads` does."""
 
     async def send(self, call: Call) -> Response: ...
 
 
-class ApiPort(ApiCalls, Protocol):
-    """The API server, with watches: `adapters.kube.client.KubeClient`, which documents what is raised, and its substitutes."""
-
+class _Streams(Protocol):
     def stream(self, path: str, *, params: Params, silence_seconds: float) -> AsyncGenerator[list[bytes], None]: ...
+
+
+class ApiReader(ApiReads, _Streams, Protocol):
+    """The API server for those who only read: `adapters.kube.client.KubeReader`, which documents what is raised."""
+
+
+class ApiPort(ApiCalls, _Streams, Protocol):
+    """The API server, with watches: `adapters.kube.client.KubeClient` and its substitutes."""
+
+
+async def get(
+    api: ApiReads, path: str, *, timeout_seconds: float | None = None, params: Params = NO_PARAMS, pool: Pool = "calls"
+) -> Response:
+    """Sends one read. `timeout_seconds` as in `Read`."""
+    return await api.send(Read(path, timeout_seconds=timeout_seconds, params=params, pool=pool))
 
 
 async def ask(
@@ -79,8 +123,10 @@ async def ask(
     content_type: str = "application/json",
     pool: Pool = "calls",
 ) -> Response:
-    """Sends one request with the JSON of `body`; None: without a body. `timeout_seconds` as in `Call`."""
+    """Sends one request with the JSON of `body`; None: without a body. `timeout_seconds` as in `Read`."""
+    if method == Read.method:
+        return await get(api, path, timeout_seconds=timeout_seconds, params=params, pool=pool)
     raw = None if body is None else msgspec.json.encode(body)
     return await api.send(
-        Call(method, path, timeout_seconds=timeout_seconds, params=params, body=raw, content_type=content_type, pool=pool)
+        Write(method, path, timeout_seconds=timeout_seconds, params=params, body=raw, content_type=content_type, pool=pool)
     )

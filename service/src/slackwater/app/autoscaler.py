@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 import anyio
 import structlog
 
-from slackwater.adapters.api_calls import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Read
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, ArrivalsStore, ConfigMapWriter, decode_priorities
 from slackwater.adapters.kube.errors import KubeError
@@ -311,7 +311,7 @@ class AutoscalerService:
             return ()
         path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{PRIORITIES_CONFIG_MAP}"
         try:
-            answer = await self._client.send(Call("GET", path, timeout_seconds=_READ_SECONDS))
+            answer = await self._client.send(Read(path, timeout_seconds=_READ_SECONDS))
             if answer.status == _NOT_FOUND:
                 self._priorities = NO_PRIORITIES
                 return (f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others",)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.api_calls import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Read
 from slackwater.adapters.kube.errors import refused
 from slackwater.model.ids import PodKey
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
@@ -45,7 +45,7 @@ async def find_replicas(client: ApiPort, scheduler_name: str | None) -> Replicas
     """Finds the Pods of the service that has this scheduler name; None: of all services. Raises `KubeError`."""
     path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods"
     params = {"labelSelector": SCHEDULER_NAME_LABEL + ("" if scheduler_name is None else f"={scheduler_name}")}
-    answer = await client.send(Call("GET", path, params=params, timeout_seconds=_SECONDS))
+    answer = await client.send(Read(path, params=params, timeout_seconds=_SECONDS))
     if answer.status != HTTPStatus.OK:
         raise refused(f"list {path}", answer)
     running, others = [], []

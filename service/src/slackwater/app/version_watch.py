@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 import structlog
 
-from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.api_calls import ApiReads
 from slackwater.adapters.kube.errors import KubeError, NoAnswer, Unreachable
 from slackwater.adapters.kube.objects import server_version
 from slackwater.app.settings import Settings
@@ -31,7 +31,7 @@ _UNREAD_SECONDS: Final = 5.0
 class FollowedVersion:
     """Determines the version of Kubernetes to follow, for all `Service` objects that one process builds after another."""
 
-    def __init__(self, client: ApiPort) -> None:
+    def __init__(self, client: ApiReads) -> None:
         self._client = client
         self._newest: KubernetesVersion | None = None
         #: The API server has refused to say; logged once.

@@ -125,12 +125,8 @@ class ProviderError(Exception):
         return f"{'node groups' if self.group is None else f'node group {self.group}'}: {self.kind}: {self.detail}"
 
 
-class NodeProvider(Protocol):
-    """Creates and deletes the nodes of its groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only.
-
-    Sizes are absolute, and each call includes the target size that its caller saw (`seen`). So a call that is repeated, or made
-    with an outdated state, never makes a group grow twice: it fails with kind `conflict`, even if the target is already `to`.
-    """
+class GroupReader(Protocol):
+    """Reads node groups. Every call ends within `timeout_seconds`, and raises `ProviderError` only."""
 
     @property
     def name(self) -> str: ...
@@ -139,6 +135,14 @@ class NodeProvider(Protocol):
         """All groups in their present state, sorted by name. If a group cannot be read, raises `ProviderError` rather than
         leave it out."""
         ...
+
+
+class NodeProvider(GroupReader, Protocol):
+    """Creates and deletes the nodes of its groups too.
+
+    Sizes are absolute, and each call includes the target size that its caller saw (`seen`). So a call that is repeated, or made
+    with an outdated state, never makes a group grow twice: it fails with kind `conflict`, even if the target is already `to`.
+    """
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         """Raises the target size to `to`, if it is still `seen`. `to` is more than `seen`."""

@@ -11,7 +11,7 @@ import kubernetes_asyncio.config.incluster_config as incluster
 import pytest
 import trustme
 
-from slackwater.adapters.api_calls import Call
+from slackwater.adapters.api_calls import Read
 from slackwater.adapters.kube.access import load_access
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.errors import KubeConfigError, StatusError, Unreachable
@@ -24,7 +24,7 @@ VERSION = "/version"
 
 async def status_of(kubeconfig: str | None) -> int:
     async with open_client(kubeconfig=kubeconfig) as client:
-        return (await client.send(Call("GET", VERSION, timeout_seconds=60))).status
+        return (await client.send(Read(VERSION, timeout_seconds=60))).status
 
 
 async def refusal(kubeconfig: str | None, context: str | None = None) -> str:
@@ -95,10 +95,10 @@ async def test_a_token_file_that_changed_is_read_again_after_a_401(tmp_path: Pat
     api.token = "Bearer one"
     path = write_kubeconfig(tmp_path / "config", api.url, user={"tokenFile": str(token)})
     async with open_client(kubeconfig=path) as client:
-        assert (await client.send(Call("GET", VERSION, timeout_seconds=60))).status == 404
+        assert (await client.send(Read(VERSION, timeout_seconds=60))).status == 404
         token.write_text("two\n")
         api.token = "Bearer two"
-        assert (await client.send(Call("GET", VERSION, timeout_seconds=60))).status == 404
+        assert (await client.send(Read(VERSION, timeout_seconds=60))).status == 404
         assert [asked.headers["Authorization"] for asked in api.asked] == ["Bearer one", "Bearer one", "Bearer two"]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from slackwater.adapters.api_calls import Call
-from slackwater.adapters.kube.client import KubeClient, LedApi, open_client
+from slackwater.adapters.api_calls import Read, Write
+from slackwater.adapters.kube.client import KubeClient, LedApi, open_client, open_reader
 from slackwater.adapters.kube.errors import KubeError, NoAnswer, NotLeading, StatusError, Unreachable
 from tests.support.fakeapi import FakeApi, Reply, status, write_kubeconfig
 
@@ -20,13 +20,13 @@ WATCH = {"watch": "1", "resourceVersion": "1", "timeoutSeconds": "60"}
 
 async def failure(client: KubeClient, *, seconds: float = 60.0) -> KubeError:
     with pytest.raises(KubeError) as caught:
-        await client.send(Call("POST", "/things", body=b"{}", timeout_seconds=seconds))
+        await client.send(Write("POST", "/things", body=b"{}", timeout_seconds=seconds))
     return caught.value
 
 
 async def test_a_request_goes_out_as_it_was_asked_for(api: FakeApi, client: KubeClient) -> None:
     api.reply("PATCH", "/things/a b", Reply(status=202, body=b"made", headers={"X-Kept": "yes"}))
-    call = Call(
+    call = Write(
         "PATCH",
         "/things/a%20b",
         params={"fieldManager": "us & them"},
@@ -46,12 +46,12 @@ async def test_a_request_goes_out_as_it_was_asked_for(api: FakeApi, client: Kube
 
 async def test_a_body_that_is_compressed_all_the_same_is_decoded(api: FakeApi, client: KubeClient) -> None:
     api.reply("GET", "/things", Reply(body=gzip.compress(b"plain"), headers={"Content-Encoding": "gzip"}))
-    assert (await client.send(Call("GET", "/things", timeout_seconds=60))).body == b"plain"
+    assert (await client.send(Read("/things", timeout_seconds=60))).body == b"plain"
 
 
 async def test_a_redirect_is_not_followed_with_our_credentials(api: FakeApi, client: KubeClient) -> None:
     api.reply("GET", "/things", Reply(status=307, headers={"Location": "http://127.0.0.1:1/"}))
-    assert (await client.send(Call("GET", "/things", timeout_seconds=60))).status == 307
+    assert (await client.send(Read("/things", timeout_seconds=60))).status == 307
 
 
 async def test_without_a_server_nothing_was_sent(api: FakeApi, client: KubeClient) -> None:
@@ -70,7 +70,7 @@ async def test_a_connection_cut_before_the_answer_has_an_unknown_outcome(api: Fa
 
 
 async def test_an_answer_that_does_not_come_in_time_has_an_unknown_outcome(api: FakeApi, client: KubeClient) -> None:
-    await client.send(Call("GET", "/things", timeout_seconds=60))  # so that there is a connection, which is used again
+    await client.send(Read("/things", timeout_seconds=60))  # so that there is a connection, which is used again
     api.reply("POST", "/things", Reply(hang=True))
     error = await failure(client, seconds=0.05)
     assert isinstance(error, NoAnswer)
@@ -82,7 +82,7 @@ async def test_waiting_in_vain_for_a_connection_of_the_pool_has_sent_nothing(api
     async with open_client(kubeconfig=write_kubeconfig(tmp_path / "config", api.url), max_calls=1) as client:
 
         async def hang() -> None:
-            await client.send(Call("GET", "/slow", timeout_seconds=60))
+            await client.send(Read("/slow", timeout_seconds=60))
 
         async with anyio.create_task_group() as group:
             group.start_soon(hang)
@@ -105,7 +105,7 @@ async def test_watches_never_take_a_connection_from_a_call(api: FakeApi, tmp_pat
             for _ in range(5):
                 group.start_soon(watch)
             await api.was_asked(3)
-            assert (await client.send(Call("GET", "/things", timeout_seconds=60))).status == 200
+            assert (await client.send(Read("/things", timeout_seconds=60))).status == 200
             group.cancel_scope.cancel()
 
 
@@ -153,14 +153,24 @@ async def test_a_replica_that_does_not_lead_sends_reads_and_token_reviews_only(a
     leads = False
     led = LedApi(client, lambda: leads)
     reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
-    for method, path in (("GET", "/things"), ("POST", reviews)):
-        api.reply(method, path, Reply())
-        await led.send(Call(method, path, timeout_seconds=60))
+    for call in (Read("/things", timeout_seconds=60), Write("POST", reviews, timeout_seconds=60)):
+        api.reply(call.method, call.path, Reply())
+        await led.send(call)
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         with pytest.raises(NotLeading):
-            await led.send(Call(method, "/things", body=b"{}", timeout_seconds=60))
+            await led.send(Write(method, "/things", body=b"{}", timeout_seconds=60))
     assert [(one.method, one.path) for one in api.asked] == [("GET", "/things"), ("POST", reviews)]
 
     leads = True
     api.reply("POST", "/things", Reply(status=201))
-    assert (await led.send(Call("POST", "/things", body=b"{}", timeout_seconds=60))).status == 201
+    assert (await led.send(Write("POST", "/things", body=b"{}", timeout_seconds=60))).status == 201
+
+
+async def test_a_reader_sends_reads_and_has_no_way_to_write(api: FakeApi, tmp_path: Path) -> None:
+    async with open_reader(kubeconfig=write_kubeconfig(tmp_path / "kubeconfig", api.url)) as reader:
+        await reader.send(Read("/things", timeout_seconds=60))
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            with pytest.raises(TypeError, match="only reads"):
+                await reader.send(Write(method, "/things", body=b"{}", timeout_seconds=60))  # type: ignore[arg-type]
+    assert {one.method for one in api.asked} == {"GET"}
+    assert {name for name in dir(reader) if not name.startswith("_")} == {"send", "stream", "url"}

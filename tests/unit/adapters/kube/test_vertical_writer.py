@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from slackwater.adapters.api_calls import Call, Response
+from slackwater.adapters.api_calls import Response, Write
 from slackwater.adapters.kube.vertical_writer import VerticalWriter
 from slackwater.model.effects import WritePermit
 from slackwater.model.events import PermitWritten
@@ -45,11 +45,11 @@ class Cluster:
         self, method: str, path: str, body: object, deadline: float, *, content_type: str = "application/json"
     ) -> Response:
         content = None if body is None else msgspec.json.encode(body)
-        return answered_by(self.server, Call(method, path, body=content, content_type=content_type, timeout_seconds=deadline))
+        return answered_by(self.server, Write(method, path, body=content, content_type=content_type, timeout_seconds=deadline))
 
     def _call(self, method: str, path: str, body: object) -> Any:
         content = msgspec.json.encode(body)
-        call = Call(method, path, body=content, content_type="application/json", timeout_seconds=1.0)
+        call = Write(method, path, body=content, content_type="application/json", timeout_seconds=1.0)
         return msgspec.json.decode(answered_by(self.server, call).body)
 
     @property

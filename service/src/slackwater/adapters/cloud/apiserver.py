@@ -1,4 +1,4 @@
-"""The API server as providers use it: paged lists, and errors as `ProviderError`. Single requests are `api_calls.ask`.
+"""The API server as providers use it: paged lists, and errors as `ProviderError`. Single requests are `api_calls.get`.
 
 - `listed` yields the objects of a collection. `refusal` makes the error for an unsuccessful answer.
 - `bounded`, `each`, `repeated`: a timeout, a limit of concurrent requests, and repeats after conflicts.
@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import anyio
 import msgspec
 
-from slackwater.adapters.api_calls import ApiCalls, NotSent, Response, Unanswered, ask
+from slackwater.adapters.api_calls import ApiReads, NotSent, Response, Unanswered, get
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
@@ -50,7 +50,7 @@ def check_seen(group: GroupName, *, target: int, seen: int) -> None:
         raise ProviderError("conflict", group, f"the target is {target}, not {seen}")
 
 
-async def listed(api: ApiCalls, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
+async def listed(api: ApiReads, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
     """Yields the objects of a collection, page by page; none if the API server does not know the type.
 
     `kind` is the struct to decode, `selector` a label selector.
@@ -60,7 +60,7 @@ async def listed(api: ApiCalls, path: str, kind: type[T], *, selector: str = "")
     pages, objects = ObjectDecoder(ListWire), ObjectDecoder(kind)
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:
-        answer = await ask(api, "GET", path, params=params)
+        answer = await get(api, path, params=params)
         if answer.status == NOT_FOUND:
             return
         if answer.status != OK:

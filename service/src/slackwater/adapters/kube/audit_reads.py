@@ -12,7 +12,7 @@ from urllib.parse import quote
 import anyio.lowlevel
 import msgspec
 
-from slackwater.adapters.api_calls import ApiPort, ask
+from slackwater.adapters.api_calls import ApiReads, get
 from slackwater.adapters.kube.decode import NodeDecoder, PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, MalformedAnswer, refused
 from slackwater.adapters.kube.resource_type import NODES_PATH, PODS_PATH, has_ended, object_path
@@ -30,7 +30,7 @@ class ApiAuditReads:
     An answer contains `page_size` objects; splitting it into objects takes about 2 ms for each 250.
     """
 
-    def __init__(self, client: ApiPort, pods: PodDecoder, *, page_size: int = 250) -> None:
+    def __init__(self, client: ApiReads, pods: PodDecoder, *, page_size: int = 250) -> None:
         self._client = client
         self._pods = pods
         self._nodes = NodeDecoder()
@@ -80,7 +80,7 @@ class ApiAuditReads:
 
     async def _object(self, path: str, timeout_seconds: float) -> bytes | None:
         try:
-            answer = await ask(self._client, "GET", path, timeout_seconds=timeout_seconds, pool="event_sources")
+            answer = await get(self._client, path, timeout_seconds=timeout_seconds, pool="event_sources")
             if answer.status == HTTPStatus.NOT_FOUND:
                 return None
             if answer.status != HTTPStatus.OK:

@@ -1,6 +1,7 @@
 """HTTP client of the API server: single requests, and watches as raw lines. JSON goes in and out; no objects are decoded here.
 
-- `KubeClient`, `open_client`: the client of one API server.
+- `KubeReader`, `open_reader`: reads of one API server. It sends GET requests without a body and nothing else.
+- `KubeClient`, `open_client`: reads and writes.
 - `LedApi`: a client that sends writes only while this replica leads.
 - `outcome_of`: what the status of an answer says about a write.
 
@@ -16,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -24,7 +25,7 @@ import anyio
 from yarl import URL
 
 from slackwater import __version__
-from slackwater.adapters.api_calls import ApiPort, Call, Params, Pool, Response
+from slackwater.adapters.api_calls import ApiPort, Call, Params, Pool, Read, Response
 from slackwater.adapters.kube.access import Access, load_access
 from slackwater.adapters.kube.errors import (
     AnswerTooLarge,
@@ -86,11 +87,14 @@ class _Attempt:
 
     call: Call
     timeout: aiohttp.ClientTimeout | None = None
+    method: str = Read.method
+    body: bytes | None = None
     sent: bool = False
 
 
-class KubeClient:
-    """A client of one API server, over pooled connections. `open_client` makes and closes it."""
+class KubeReader:
+    """Reads from one API server, over pooled connections; implements `ApiReader`. `open_reader` makes and closes it. It has no
+    method that writes: `KubeClient` alone passes on a method other than GET, or a body."""
 
     def __init__(self, access: Access, *, calls: aiohttp.ClientSession, event_sources: aiohttp.ClientSession) -> None:
         self._access = access
@@ -100,12 +104,17 @@ class KubeClient:
     def url(self) -> str:
         return self._access.endpoint.url
 
-    async def send(self, call: Call) -> Response:
-        """Sends one request and reads the whole answer, which is returned even if its status is an error.
+    async def send(self, call: Read) -> Response:
+        """Sends one read and reads the whole answer, which is returned even if its status is an error.
 
-        Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, `AnswerTooLarge`.
+        Raises `Unreachable`, `NoAnswer`, `KubeConfigError`, `AnswerTooLarge`, and `TypeError` for anything but a read.
         """
-        attempt = _Attempt(call)
+        if not isinstance(call, Read):
+            raise TypeError(f"{call}: this client only reads")
+        return await self._exchanged(_Attempt(call))
+
+    async def _exchanged(self, attempt: _Attempt) -> Response:
+        call = attempt.call
         try:
             with nullcontext() if call.timeout_seconds is None else anyio.fail_after(call.timeout_seconds):
                 async with await self._answer(attempt) as answer:
@@ -120,7 +129,7 @@ class KubeClient:
         within `contextlib.aclosing`. Raises `StatusError`, `Unreachable`, `NoAnswer`, `MalformedAnswer`, `KubeConfigError`.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=silence_seconds)
-        attempt = _Attempt(Call("GET", path, timeout_seconds=None, params=params, pool="event_sources"), timeout)
+        attempt = _Attempt(Read(path, timeout_seconds=None, params=params, pool="event_sources"), timeout)
         splitter = LineSplitter()
         try:
             async with await self._answer(attempt) as answer:
@@ -133,29 +142,6 @@ class KubeClient:
         except (aiohttp.ClientError, OSError) as error:
             raise self._failure(attempt, error) from error
 
-    @asynccontextmanager
-    async def websocket(self, path: str, *, params: Params, protocol: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """Opens a WebSocket with the subprotocol `protocol`, for subresources that stream both ways.
-
-        Raises `StatusError`, `Unreachable`, `KubeConfigError` if it cannot be opened. Use of the open socket raises aiohttp's
-        own errors.
-        """
-        endpoint, what = self._access.endpoint, f"connect {path}"
-        try:
-            socket = await self._sessions["event_sources"].ws_connect(
-                URL(f"{endpoint.url}{path}?{urlencode(params)}", encoded=True),
-                protocols=(protocol,),
-                headers=_headers(Call("GET", path, timeout_seconds=None, accept="*/*"), await self._access.authorization()),
-                proxy=endpoint.proxy,
-                server_hostname=endpoint.server_name,
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            raise refused(what, Response(error.status, b"want 101, a WebSocket", error.headers or {})) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(f"{what}: {self.url} cannot be reached: {str(error) or type(error).__name__}") from error
-        async with socket:
-            yield socket
-
     async def _answer(self, attempt: _Attempt) -> aiohttp.ClientResponse:
         """Sends the request and reads the head of the answer. After a 401 it tries once more if other credentials are
         available.
@@ -165,10 +151,10 @@ class KubeClient:
         while True:
             token = await self._access.authorization()
             answer = await self._sessions[call.pool].request(
-                call.method,
+                attempt.method,
                 url,
-                data=call.body,
-                headers=_headers(call, token),
+                data=attempt.body,
+                headers=_headers(call, token, attempt.body),
                 allow_redirects=False,
                 proxy=endpoint.proxy,
                 server_hostname=endpoint.server_name,
@@ -196,6 +182,37 @@ class KubeClient:
         return Unreachable(f"{attempt.call}: {self.url} cannot be reached: {seen}")
 
 
+class KubeClient(KubeReader):
+    """Reads from and writes to one API server. `open_client` makes and closes it."""
+
+    async def send(self, call: Call) -> Response:
+        """Sends one request and reads the whole answer, as `KubeReader` does for reads."""
+        return await self._exchanged(_Attempt(call, method=call.method, body=call.body))
+
+    @asynccontextmanager
+    async def websocket(self, path: str, *, params: Params, protocol: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """Opens a WebSocket with the subprotocol `protocol`, for subresources that stream both ways.
+
+        Raises `StatusError`, `Unreachable`, `KubeConfigError` if it cannot be opened. Use of the open socket raises aiohttp's
+        own errors.
+        """
+        endpoint, what = self._access.endpoint, f"connect {path}"
+        try:
+            socket = await self._sessions["event_sources"].ws_connect(
+                URL(f"{endpoint.url}{path}?{urlencode(params)}", encoded=True),
+                protocols=(protocol,),
+                headers=_headers(Read(path, timeout_seconds=None, accept="*/*"), await self._access.authorization()),
+                proxy=endpoint.proxy,
+                server_hostname=endpoint.server_name,
+            )
+        except aiohttp.WSServerHandshakeError as error:
+            raise refused(what, Response(error.status, b"want 101, a WebSocket", error.headers or {})) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unreachable(f"{what}: {self.url} cannot be reached: {str(error) or type(error).__name__}") from error
+        async with socket:
+            yield socket
+
+
 async def _body(answer: aiohttp.ClientResponse, call: Call) -> bytes:
     if call.most_bytes is None:
         return await answer.read()
@@ -209,9 +226,9 @@ async def _body(answer: aiohttp.ClientResponse, call: Call) -> bytes:
     return b"".join(chunks)
 
 
-def _headers(call: Call, token: str | None) -> dict[str, str]:
+def _headers(call: Call, token: str | None, body: bytes | None = None) -> dict[str, str]:
     headers = {"Accept": call.accept} | ({} if token is None else {"Authorization": token})
-    if call.body is not None:
+    if body is not None:
         headers["Content-Type"] = call.content_type
     return headers
 
@@ -224,11 +241,29 @@ async def open_client(
 
     `max_calls` and `max_event_sources` bound the connections of each pool. Raises `KubeConfigError`; does not connect yet.
     """
+    async with _opened(KubeClient, kubeconfig, context, max_calls, max_event_sources) as client:
+        yield client
+
+
+@asynccontextmanager
+async def open_reader(*, kubeconfig: str | None) -> AsyncIterator[KubeReader]:
+    """A client that only reads, otherwise as `open_client`."""
+    async with _opened(KubeReader, kubeconfig, None, 32, 48) as reader:
+        yield reader
+
+
+R = TypeVar("R", bound=KubeReader)
+
+
+@asynccontextmanager
+async def _opened(
+    kind: type[R], kubeconfig: str | None, context: str | None, max_calls: int, max_event_sources: int
+) -> AsyncIterator[R]:
     access = await load_access(kubeconfig=kubeconfig, context=context)
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(_session(access, max_calls))
         event_sources = await stack.enter_async_context(_session(access, max_event_sources))
-        yield KubeClient(access, calls=calls, event_sources=event_sources)
+        yield kind(access, calls=calls, event_sources=event_sources)
 
 
 def _session(access: Access, connections: int) -> aiohttp.ClientSession:

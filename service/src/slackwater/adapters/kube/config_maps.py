@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, Response, ask
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ApiReads, Response, ask, get
 from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
@@ -109,7 +109,7 @@ class ConfigMapWriter:
     async def _patched(self, data: dict[str, str], annotations: dict[str, str]) -> Response:
         path = f"{self._path}/{self._name}"
         if not self._version:
-            found = await ask(self._client, "GET", path, timeout_seconds=self._timeout)
+            found = await get(self._client, path, timeout_seconds=self._timeout)
             if found.status not in _CREATED:
                 return found
             self._version = _version(found)
@@ -124,9 +124,9 @@ def _version(answer: Response) -> str:
         return ""
 
 
-async def read_config_map(client: ApiPort, path: str) -> dict[str, str] | None:
+async def read_config_map(client: ApiReads, path: str) -> dict[str, str] | None:
     """The data of a ConfigMap; None if there is none. Raises KubeError, and msgspec.DecodeError for what is no ConfigMap."""
-    answer = await ask(client, "GET", path, timeout_seconds=_READ_SECONDS)
+    answer = await get(client, path, timeout_seconds=_READ_SECONDS)
     if answer.status == _NOT_FOUND:
         return None
     if answer.status != _OK:

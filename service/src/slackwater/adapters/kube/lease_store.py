@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 import structlog
 
-from slackwater.adapters.api_calls import ApiPort, Response, ask
+from slackwater.adapters.api_calls import ApiPort, Response, ask, get
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, Wire
 from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
@@ -179,7 +179,7 @@ class LeaderPod:
     async def _address(self, name: str) -> str:
         path = object_path(PODS_PATH, PodKey(self._namespace, name))
         try:
-            answer = await ask(self._client, "GET", path, timeout_seconds=_READ_SECONDS)
+            answer = await get(self._client, path, timeout_seconds=_READ_SECONDS)
             if answer.status == HTTPStatus.OK:
                 return _POD.decode(answer.body).status.pod_ip
             problem = f"status {answer.status}"

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from slackwater.adapters.api_calls import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiPort, Call, Response, ask
+from slackwater.adapters.api_calls import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiPort, ApiReads, Read, Response, ask, get
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder, Wire
 from slackwater.adapters.kube.errors import MalformedAnswer, refused
 from slackwater.model.kubernetes_rules import KubernetesVersion
@@ -40,7 +40,7 @@ class ApiObjects:
 
     async def get(self, path: str) -> Json | None:
         """The object; None if it does not exist."""
-        answer = await ask(self._client, "GET", path, timeout_seconds=_SECONDS)
+        answer = await get(self._client, path, timeout_seconds=_SECONDS)
         return None if answer.status == HTTPStatus.NOT_FOUND else _decoded(answer, f"get {path}")
 
     async def create(self, path: str, body: Json) -> Json:
@@ -71,7 +71,7 @@ class ApiObjects:
             chosen = {"continue": token, "fieldSelector": fields, "labelSelector": labels}
             params = {"limit": _PAGE} | {name: value for name, value in chosen.items() if value}
             accept = METADATA_ONLY if metadata_only else _JSON
-            call = Call("GET", path, params=params, accept=accept, timeout_seconds=_SECONDS)
+            call = Read(path, params=params, accept=accept, timeout_seconds=_SECONDS)
             answer = await self._client.send(call)
             _check(answer, f"list {path}")
             yield answer.body
@@ -109,9 +109,9 @@ class _VersionWire(Wire):
 _VERSION: Final = ObjectDecoder(_VersionWire)
 
 
-async def server_version(client: ApiPort) -> KubernetesVersion:
+async def server_version(client: ApiReads) -> KubernetesVersion:
     """Asks the API server for its version. Raises `KubeError`, also for an answer that names no version of Kubernetes 1."""
-    call = Call("GET", "/version", timeout_seconds=_VERSION_SECONDS)
+    call = Read("/version", timeout_seconds=_VERSION_SECONDS)
     answer = await client.send(call)
     if answer.status != HTTPStatus.OK:
         raise refused(str(call), answer)

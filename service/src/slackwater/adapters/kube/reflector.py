@@ -21,7 +21,7 @@ import anyio
 import anyio.lowlevel
 import structlog
 
-from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.api_calls import ApiReader
 from slackwater.adapters.api_objects import ListWire
 from slackwater.adapters.kube.errors import (
     HistoryWentBack,
@@ -114,7 +114,7 @@ class Reflector(Generic[K]):
 
     def __init__(
         self,
-        client: ApiPort,
+        client: ApiReader,
         resource: ResourceType[K],
         *,
         rng: Random,

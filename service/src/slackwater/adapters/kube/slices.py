@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from http import HTTPStatus
 from typing import Final, TypeVar
 
-from slackwater.adapters.api_calls import NO_PARAMS, ApiCalls, Call, Params
+from slackwater.adapters.api_calls import NO_PARAMS, ApiReads, Params, Read
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.adapters.kube.errors import UNREADABLE, AnswerTooLarge, MalformedAnswer, refused
 from slackwater.ports.threads import in_thread
@@ -69,11 +69,11 @@ class PageSize:
 
 
 async def read_page(
-    client: ApiCalls, path: str, token: str, size: PageSize, *, timeout_seconds: float, selector: Params = NO_PARAMS
+    client: ApiReads, path: str, token: str, size: PageSize, *, timeout_seconds: float, selector: Params = NO_PARAMS
 ) -> ListWire:
     """One page of a list: the first if `token` is "", else the one after the page that named this token. Raises `KubeError`."""
     params = {"limit": str(size), **selector, **({"continue": token} if token else {})}
-    call = Call("GET", path, params=params, timeout_seconds=timeout_seconds, pool="event_sources", most_bytes=size.most_bytes)
+    call = Read(path, params=params, timeout_seconds=timeout_seconds, pool="event_sources", most_bytes=size.most_bytes)
     try:
         answer = await client.send(call)
     except AnswerTooLarge:

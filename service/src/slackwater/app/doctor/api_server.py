@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.api_calls import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Read
 from slackwater.adapters.kube.errors import KubeError, refused
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.app.doctor import Check, named, ok, problem, unknown, unseen, warning
@@ -69,7 +69,7 @@ async def flags(client: ApiPort) -> Check:
     name = "API server's flags"
     for api in _FLAGZ:
         accept = f"application/json;as=Flagz;g=config.k8s.io;v={api}"
-        answer = await client.send(Call("GET", "/flagz", accept=accept, timeout_seconds=_SECONDS))
+        answer = await client.send(Read("/flagz", accept=accept, timeout_seconds=_SECONDS))
         if answer.status == HTTPStatus.OK:
             try:
                 return _flags(name, msgspec.json.decode(answer.body)["flags"])
@@ -110,7 +110,7 @@ def _words(flag: str) -> set[str]:
 async def feature_gates(client: ApiPort, settings: Settings, git_version: str) -> Check:
     """Checks the gates that Slackwater's rules depend on: does the API server have the values that these rules assume?"""
     name = "feature gates"
-    answer = await client.send(Call("GET", "/metrics", accept="*/*", timeout_seconds=_SECONDS))
+    answer = await client.send(Read("/metrics", accept="*/*", timeout_seconds=_SECONDS))
     if answer.status == HTTPStatus.FORBIDDEN:
         error = refused("get /metrics", answer)
         return unseen(name, error, "ask somebody who may get /metrics, as the ClusterRole `system:monitoring` allows")

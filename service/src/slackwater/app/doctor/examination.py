@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.adapters.api_calls import ApiPort, Call
+from slackwater.adapters.api_calls import ApiPort, Read
 from slackwater.adapters.kube.errors import KubeError, StatusError, refused
 from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
 from slackwater.app import pauses, rbac
@@ -49,7 +49,7 @@ async def examine(
     if the API server cannot be asked at all.
     """
     objects, before = ApiObjects(client), clock()
-    answer = await client.send(Call("GET", "/version", timeout_seconds=10.0))
+    answer = await client.send(Read("/version", timeout_seconds=10.0))
     if answer.status != HTTPStatus.OK:
         raise refused("get /version", answer)
     after, version = clock(), msgspec.json.decode(answer.body)

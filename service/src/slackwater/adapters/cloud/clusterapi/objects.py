@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ask
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ApiReads, ask, get
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, Wire
 from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, listed, refusal
 from slackwater.model.nodegroups import GroupName
@@ -150,36 +150,72 @@ def read_group_id(name: str) -> GroupId | None:
     return None
 
 
-class ClusterApiObjects:
-    """Reads and writes groups and Machines of one namespace, or of all if `namespace` is None.
+class ClusterApiReads:
+    """Reads groups and Machines of one namespace, or of all if `namespace` is None.
 
     A type that is not installed has no objects. Failures are raised as `ProviderError`.
     """
 
-    def __init__(self, api: ApiCalls, *, namespace: str | None) -> None:
-        self._api = api
+    def __init__(self, api: ApiReads, *, namespace: str | None) -> None:
+        self._reads = api
         self._namespace = namespace
         self._version: str | None = None
 
     async def groups(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[GroupWire]:
         path = await self._collection(PLURALS[kind], namespace or self._namespace)
-        async for item in listed(self._api, path, GroupWire):
+        async for item in listed(self._reads, path, GroupWire):
             yield item
 
     async def machines(self, namespace: str | None = None) -> AsyncIterator[MachineWire]:
         path = await self._collection(MACHINES, namespace or self._namespace)
-        async for item in listed(self._api, path, MachineWire):
+        async for item in listed(self._reads, path, MachineWire):
             yield item
 
     async def group(self, group: GroupId) -> GroupWire | None:
         """Reads one group; None if it does not exist."""
         path = await self.group_path(group)
-        answer = await ask(self._api, "GET", path)
+        answer = await get(self._reads, path)
         if answer.status == NOT_FOUND:
             return None
         if answer.status != OK:
             raise refusal(group.group, f"read {path}", answer)
         return _GROUP.decode(answer.body)
+
+    async def group_path(self, group: GroupId) -> str:
+        return await self._object(PLURALS[group.kind], group.namespace, group.name)
+
+    async def machine_path(self, machine: ObjectMetaWire) -> str:
+        return await self._object(MACHINES, machine.namespace, machine.name)
+
+    async def _object(self, plural: str, namespace: str, name: str) -> str:
+        return f"{await self._collection(plural, namespace)}/{quote(name, safe='')}"
+
+    async def _collection(self, plural: str, namespace: str | None) -> str:
+        within = "" if namespace is None else f"namespaces/{quote(namespace, safe='')}/"
+        return f"{_GROUP_PATH}/{await self._preferred_version()}/{within}{plural}"
+
+    async def _preferred_version(self) -> str:
+        """Returns the version of Cluster API's objects that the API server prefers; `v1beta1` if Cluster API is not installed.
+
+        The version is cached once Cluster API is installed.
+        """
+        if self._version is not None:
+            return self._version
+        answer = await get(self._reads, _GROUP_PATH)
+        if answer.status == NOT_FOUND:
+            return "v1beta1"
+        if answer.status != OK:
+            raise refusal(None, f"read {_GROUP_PATH}", answer)
+        self._version = _API_GROUP.decode(answer.body).preferred_version.version
+        return self._version
+
+
+class ClusterApiObjects(ClusterApiReads):
+    """Reads and writes groups and Machines."""
+
+    def __init__(self, api: ApiCalls, *, namespace: str | None) -> None:
+        super().__init__(api, namespace=namespace)
+        self._api = api
 
     async def scale(self, group: GroupId, read: GroupWire, *, to: int) -> Literal[True] | None:
         """Sets the group's size to `to`; returns None, without an effect, if the group has changed since `read` was read."""
@@ -219,34 +255,6 @@ class ClusterApiObjects:
         if answer.status not in _DELETED:
             raise refusal(group, f"delete {path}", answer)
 
-    async def group_path(self, group: GroupId) -> str:
-        return await self._object(PLURALS[group.kind], group.namespace, group.name)
-
-    async def machine_path(self, machine: ObjectMetaWire) -> str:
-        return await self._object(MACHINES, machine.namespace, machine.name)
-
-    async def _object(self, plural: str, namespace: str, name: str) -> str:
-        return f"{await self._collection(plural, namespace)}/{quote(name, safe='')}"
-
-    async def _collection(self, plural: str, namespace: str | None) -> str:
-        within = "" if namespace is None else f"namespaces/{quote(namespace, safe='')}/"
-        return f"{_GROUP_PATH}/{await self._preferred_version()}/{within}{plural}"
-
-    async def _preferred_version(self) -> str:
-        """Returns the version of Cluster API's objects that the API server prefers; `v1beta1` if Cluster API is not installed.
-
-        The version is cached once Cluster API is installed.
-        """
-        if self._version is not None:
-            return self._version
-        answer = await ask(self._api, "GET", _GROUP_PATH)
-        if answer.status == NOT_FOUND:
-            return "v1beta1"
-        if answer.status != OK:
-            raise refusal(None, f"read {_GROUP_PATH}", answer)
-        self._version = _API_GROUP.decode(answer.body).preferred_version.version
-        return self._version
-
 
 class InfrastructureTemplates:
     """Reads infrastructure templates. One that the API server does not return is treated as an empty one.
@@ -255,7 +263,7 @@ class InfrastructureTemplates:
     share. A template with a capacity is cached, since templates do not change. One without is read again at the next call.
     """
 
-    def __init__(self, api: ApiCalls) -> None:
+    def __init__(self, api: ApiReads) -> None:
         self._api = api
         self._known: dict[tuple[str, InfrastructureRefWire], Infrastructure] = {}
 
@@ -283,17 +291,17 @@ class InfrastructureTemplates:
     async def _read(self, namespace: str, ref: InfrastructureRefWire) -> Infrastructure:
         version = ref.api_version
         if not version:
-            answer = await ask(self._api, "GET", f"/apis/{ref.api_group}")
+            answer = await get(self._api, f"/apis/{ref.api_group}")
             if answer.status != OK:
                 return NOTHING_SAID
             version = f"{ref.api_group}/{_API_GROUP.decode(answer.body).preferred_version.version}"
-        answer = await ask(self._api, "GET", f"/apis/{version}")
+        answer = await get(self._api, f"/apis/{version}")
         found = _RESOURCES.decode(answer.body).resources if answer.status == OK else ()
         plural = next((each.name for each in found or () if each.kind == ref.kind and "/" not in each.name), None)
         if plural is None:
             return NOTHING_SAID
         path = f"/apis/{version}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(ref.name, safe='')}"
-        answer = await ask(self._api, "GET", path)
+        answer = await get(self._api, path)
         if answer.status != OK:
             return NOTHING_SAID
         return _TEMPLATE.decode(answer.body).status

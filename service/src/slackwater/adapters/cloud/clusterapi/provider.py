@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeVar
 
 import structlog
 
-from slackwater.adapters.api_calls import ApiCalls
+from slackwater.adapters.api_calls import ApiCalls, ApiReads
 from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
 from slackwater.adapters.cloud.clusterapi import annotations, inventory
 from slackwater.adapters.cloud.clusterapi.annotations import Limits
@@ -20,6 +20,7 @@ from slackwater.adapters.cloud.clusterapi.inventory import Holdings
 from slackwater.adapters.cloud.clusterapi.objects import (
     PLURALS,
     ClusterApiObjects,
+    ClusterApiReads,
     GroupId,
     GroupWire,
     InfrastructureTemplates,
@@ -80,18 +81,14 @@ class _GroupState:
 _Marks = list[MachineWire]
 
 
-class ClusterApiProvider:
-    """Implements `ports.protocols.NodeProvider` on the management cluster's API server.
-
-    `stamp` returns the present time as RFC 3339.
-    """
+class ClusterApiGroups:
+    """Implements `ports.protocols.GroupReader` on the management cluster's API server."""
 
     name: Final = "clusterapi"
 
-    def __init__(self, api: ApiCalls, wanted: GroupSelection, *, stamp: Callable[[], str]) -> None:
+    def __init__(self, api: ApiReads, wanted: GroupSelection) -> None:
         self._wanted = wanted
-        self._objects = ClusterApiObjects(api, namespace=wanted.namespace)
-        self._stamp = stamp
+        self._reads = ClusterApiReads(api, namespace=wanted.namespace)
         self._infrastructure = InfrastructureTemplates(api)
         self._reported: set[tuple[GroupName, str]] = set()
 
@@ -102,6 +99,78 @@ class ClusterApiProvider:
             self._infrastructure.keep([group_state.item for group_state in found])
             shown = [await self._shown(group_state, held[group_state.item.metadata.uid]) for group_state in found]
         return sorted(shown, key=lambda group: group.name)
+
+    async def _all(self) -> AsyncIterator[_GroupState]:
+        for kind in PLURALS:
+            async for item in self._reads.groups(kind):
+                group_state = self._ours(kind, item)
+                if group_state is not None:
+                    yield group_state
+
+    async def _read(self, group: GroupName) -> _GroupState:
+        id_ = read_group_id(group)
+        item = None if id_ is None or self._wanted.namespace not in (None, id_.namespace) else await self._reads.group(id_)
+        group_state = None if item is None or id_ is None else self._ours(id_.kind, item)
+        if group_state is None:
+            raise ProviderError("gone", group, "no such object, or it is not annotated to be scaled")
+        return group_state
+
+    def _ours(self, kind: Kind, item: GroupWire) -> _GroupState | None:
+        """Returns the group's state; None if the group is not managed or its size limits are invalid, which is logged once."""
+        if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
+            return None
+        id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)
+        limits = self._read_annotation(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
+        return None if limits is None else _GroupState(id_, item, limits)
+
+    def _read_annotation(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except ValueError as error:
+            if len(self._reported) >= _REMEMBERED:
+                self._reported.clear()
+            if (group, str(error)) not in self._reported:
+                self._reported.add((group, str(error)))
+                _log.warning("an annotation does not count", group=group, problem=str(error))
+            return otherwise
+
+    async def _held(self, group_state: _GroupState) -> Holdings:
+        held = await self._holdings([group_state.item], group_state.id.namespace)
+        return held[group_state.item.metadata.uid]
+
+    async def _holdings(self, groups: Sequence[GroupWire], namespace: str | None = None) -> dict[str, Holdings]:
+        sets = [item async for item in self._reads.groups("MachineSet", namespace)]
+        machines = [machine async for machine in self._reads.machines(namespace)]
+        return inventory.holdings(groups, sets, machines)
+
+    async def _shown(self, group_state: _GroupState, held: Holdings) -> NodeGroup:
+        item, said = group_state.item, group_state.item.metadata.annotations or {}
+        infrastructure = await self._infrastructure.of(item)
+        none: Node | None = None
+        return NodeGroup(
+            name=group_state.group,
+            provider=self.name,
+            min_size=group_state.limits.min_size,
+            max_size=group_state.limits.max_size,
+            target=group_state.replicas,
+            instances=inventory.instances(item, held),
+            template=self._read_annotation(group_state.group, lambda: annotations.template(item, infrastructure), none),
+            options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
+            undeletable=_ROLLING if held.rolling else "",
+            choice=choice_of_provider(self.name, group_state.group),
+        )
+
+
+class ClusterApiProvider(ClusterApiGroups):
+    """Implements `ports.protocols.NodeProvider` on the management cluster's API server.
+
+    `stamp` returns the present time as RFC 3339.
+    """
+
+    def __init__(self, api: ApiCalls, wanted: GroupSelection, *, stamp: Callable[[], str]) -> None:
+        super().__init__(api, wanted)
+        self._objects = ClusterApiObjects(api, namespace=wanted.namespace)
+        self._stamp = stamp
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
@@ -220,65 +289,3 @@ class ClusterApiProvider:
             if strangers := ids & theirs:
                 detail = f"{sorted(strangers)} are of {other.metadata.namespace}/{other.metadata.name}"
                 raise ProviderError("conflict", group_state.group, detail)
-
-    # Reading.
-
-    async def _all(self) -> AsyncIterator[_GroupState]:
-        for kind in PLURALS:
-            async for item in self._objects.groups(kind):
-                group_state = self._ours(kind, item)
-                if group_state is not None:
-                    yield group_state
-
-    async def _read(self, group: GroupName) -> _GroupState:
-        id_ = read_group_id(group)
-        item = None if id_ is None or self._wanted.namespace not in (None, id_.namespace) else await self._objects.group(id_)
-        group_state = None if item is None or id_ is None else self._ours(id_.kind, item)
-        if group_state is None:
-            raise ProviderError("gone", group, "no such object, or it is not annotated to be scaled")
-        return group_state
-
-    def _ours(self, kind: Kind, item: GroupWire) -> _GroupState | None:
-        """Returns the group's state; None if the group is not managed or its size limits are invalid, which is logged once."""
-        if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
-            return None
-        id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)
-        limits = self._read_annotation(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
-        return None if limits is None else _GroupState(id_, item, limits)
-
-    def _read_annotation(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
-        try:
-            return read()
-        except ValueError as error:
-            if len(self._reported) >= _REMEMBERED:
-                self._reported.clear()
-            if (group, str(error)) not in self._reported:
-                self._reported.add((group, str(error)))
-                _log.warning("an annotation does not count", group=group, problem=str(error))
-            return otherwise
-
-    async def _held(self, group_state: _GroupState) -> Holdings:
-        held = await self._holdings([group_state.item], group_state.id.namespace)
-        return held[group_state.item.metadata.uid]
-
-    async def _holdings(self, groups: Sequence[GroupWire], namespace: str | None = None) -> dict[str, Holdings]:
-        sets = [item async for item in self._objects.groups("MachineSet", namespace)]
-        machines = [machine async for machine in self._objects.machines(namespace)]
-        return inventory.holdings(groups, sets, machines)
-
-    async def _shown(self, group_state: _GroupState, held: Holdings) -> NodeGroup:
-        item, said = group_state.item, group_state.item.metadata.annotations or {}
-        infrastructure = await self._infrastructure.of(item)
-        none: Node | None = None
-        return NodeGroup(
-            name=group_state.group,
-            provider=self.name,
-            min_size=group_state.limits.min_size,
-            max_size=group_state.limits.max_size,
-            target=group_state.replicas,
-            instances=inventory.instances(item, held),
-            template=self._read_annotation(group_state.group, lambda: annotations.template(item, infrastructure), none),
-            options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
-            undeletable=_ROLLING if held.rolling else "",
-            choice=choice_of_provider(self.name, group_state.group),
-        )

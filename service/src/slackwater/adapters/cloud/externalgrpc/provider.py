@@ -41,8 +41,8 @@ _NOT_KNOWN: Final = (
 )
 
 
-class ExternalGrpcProvider:
-    """Implements `ports.protocols.NodeProvider`. `defaults` are the configured options, for groups without their own. `now`: if
+class ExternalGrpcGroups:
+    """Implements `ports.protocols.GroupReader`. `defaults` are the configured options, for groups without their own. `now`: if
     given, prices are asked for, of an hour from that Unix time."""
 
     name: Final = "externalgrpc"
@@ -53,7 +53,6 @@ class ExternalGrpcProvider:
         self._prices: dict[GroupName, int] = {}
         self._price_problems: dict[GroupName, str] = {}
         self._defaults = reading.defaults(defaults)
-        self._locks: defaultdict[GroupName, anyio.Lock] = defaultdict(anyio.Lock)
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         found: list[NodeGroup] = []
@@ -69,49 +68,6 @@ class ExternalGrpcProvider:
                 await self._ask_prices(found, int(self._now()))
         found = [replace(group, price_micros=self._prices.get(group.name)) for group in found]
         return sorted(found, key=lambda group: group.name)
-
-    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        with bounded(group, timeout_seconds):
-            async with self._locks[group]:
-                limits = await self._limits(group)
-                check_seen(group, target=await self._target(group), seen=seen)
-                if to > limits.maxSize:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at most {limits.maxSize}")
-                request = pb.NodeGroupIncreaseSizeRequest(id=group, delta=to - seen)
-                await self._client.ask(rpc.INCREASE_SIZE, request, group=group)
-
-    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
-        with bounded(group, timeout_seconds):
-            async with self._locks[group]:
-                limits = await self._limits(group)
-                check_seen(group, target=await self._target(group), seen=seen)
-                if to < limits.minSize:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
-                # Servers should check this themselves; one that does not would delete nodes.
-                exist = sum(instance.state == "running" for instance in await self._instances(group))
-                if to < exist:
-                    raise ProviderError("conflict", group, f"{exist} machines run, want at most {to}")
-                request = pb.NodeGroupDecreaseTargetSizeRequest(id=group, delta=to - seen)
-                await self._client.ask(rpc.DECREASE_SIZE, request, group=group)
-
-    async def delete(
-        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
-    ) -> None:
-        with bounded(group, timeout_seconds):
-            async with self._locks[group]:
-                limits = await self._limits(group)
-                known = {instance.id: instance.state for instance in await self._instances(group)}
-                await self._check_ours(group, [instance for instance in instances if instance.id not in known])
-                to_delete = [instance for instance in instances if known.get(instance.id, "deleting") != "deleting"]
-                if not to_delete:
-                    return
-                if replace:
-                    raise ProviderError("limit", group, "the protocol deletes no machine without lowering the size")
-                left = await self._target(group) - len(to_delete)
-                if left < limits.minSize:
-                    raise ProviderError("limit", group, f"{left} nodes would be left, want at least {limits.minSize}")
-                request = pb.NodeGroupDeleteNodesRequest(id=group, nodes=map(_node, to_delete))
-                await self._client.ask(rpc.DELETE_NODES, request, group=group)
 
     async def _group(self, grpc_message: pb.NodeGroup) -> NodeGroup:
         group = GroupName(grpc_message.id)
@@ -196,6 +152,57 @@ class ExternalGrpcProvider:
 
         with anyio.move_on_after(_PRICES_SECONDS):
             await each(None, groups, ask, width=_WIDTH)
+
+
+class ExternalGrpcProvider(ExternalGrpcGroups):
+    """Implements `ports.protocols.NodeProvider`."""
+
+    def __init__(self, client: Client, *, defaults: GroupOptions = NO_OPTIONS, now: Callable[[], float] | None = None) -> None:
+        super().__init__(client, defaults=defaults, now=now)
+        self._locks: defaultdict[GroupName, anyio.Lock] = defaultdict(anyio.Lock)
+
+    async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._locks[group]:
+                limits = await self._limits(group)
+                check_seen(group, target=await self._target(group), seen=seen)
+                if to > limits.maxSize:
+                    raise ProviderError("limit", group, f"got {to} nodes, want at most {limits.maxSize}")
+                request = pb.NodeGroupIncreaseSizeRequest(id=group, delta=to - seen)
+                await self._client.ask(rpc.INCREASE_SIZE, request, group=group)
+
+    async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._locks[group]:
+                limits = await self._limits(group)
+                check_seen(group, target=await self._target(group), seen=seen)
+                if to < limits.minSize:
+                    raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
+                # Servers should check this themselves; one that does not would delete nodes.
+                exist = sum(instance.state == "running" for instance in await self._instances(group))
+                if to < exist:
+                    raise ProviderError("conflict", group, f"{exist} machines run, want at most {to}")
+                request = pb.NodeGroupDecreaseTargetSizeRequest(id=group, delta=to - seen)
+                await self._client.ask(rpc.DECREASE_SIZE, request, group=group)
+
+    async def delete(
+        self, group: GroupName, instances: Sequence[Instance], *, timeout_seconds: float, replace: bool = False
+    ) -> None:
+        with bounded(group, timeout_seconds):
+            async with self._locks[group]:
+                limits = await self._limits(group)
+                known = {instance.id: instance.state for instance in await self._instances(group)}
+                await self._check_ours(group, [instance for instance in instances if instance.id not in known])
+                to_delete = [instance for instance in instances if known.get(instance.id, "deleting") != "deleting"]
+                if not to_delete:
+                    return
+                if replace:
+                    raise ProviderError("limit", group, "the protocol deletes no machine without lowering the size")
+                left = await self._target(group) - len(to_delete)
+                if left < limits.minSize:
+                    raise ProviderError("limit", group, f"{left} nodes would be left, want at least {limits.minSize}")
+                request = pb.NodeGroupDeleteNodesRequest(id=group, nodes=map(_node, to_delete))
+                await self._client.ask(rpc.DELETE_NODES, request, group=group)
 
     async def _check_ours(self, group: GroupName, unknown: Iterable[Instance]) -> None:
         """Raises a `conflict` if one of the instances is in another group.

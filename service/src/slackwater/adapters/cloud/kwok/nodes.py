@@ -18,7 +18,7 @@ from urllib.parse import quote
 import anyio
 import msgspec
 
-from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, Response, ask
+from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ApiReads, Response, ask, get
 from slackwater.adapters.api_objects import ConfigMapWire, ObjectDecoder, ObjectWire, Wire
 from slackwater.adapters.cloud.apiserver import CONFLICT, CREATED, NOT_FOUND, OK, listed, refusal, repeated
 from slackwater.model.ids import NodeName
@@ -151,7 +151,7 @@ class Members:
     leaving: dict[NodeName, Member] = field(default_factory=dict)
 
 
-async def members(api: ApiCalls, group: GroupName | None = None) -> dict[GroupName, Members]:
+async def members(api: ApiReads, group: GroupName | None = None) -> dict[GroupName, Members]:
     """Lists the Nodes of one group, or of all groups if `group` is None. Returns them by group."""
     found: defaultdict[GroupName, Members] = defaultdict(Members)
     selector = NODE_GROUP if group is None else f"{NODE_GROUP}={group}"
@@ -189,7 +189,7 @@ async def _boot(api: ApiCalls, member: Member) -> Response | None:
     The patch has the resourceVersion as precondition, since a merge patch replaces the whole list of taints.
     """
     path = _path(member.name)
-    read = await ask(api, "GET", path)
+    read = await get(api, path)
     if read.status != OK:
         return read
     node = msgspec.json.decode(read.body)
@@ -268,26 +268,17 @@ class Page:
         return self.groups.get(group, NO_MACHINES)
 
 
-class Record:
-    """Reads and writes the record of requested machines: ConfigMap `name`, with one key for each group.
+class RecordReader:
+    """Reads the record of requested machines: ConfigMap `name`, with one key for each group. Failures are raised as
+    `ProviderError`."""
 
-    Writes have the resourceVersion as precondition. A machine is identified by its number, and numbers are never reused; so a
-    late request that creates a Node again creates the same one. Once its Node is up, a machine leaves the record
-    (docs/adr/0040). Failures are raised as `ProviderError`.
-
-    `alone`: to be held from reading until writing. Calls for several groups at once would otherwise conflict, and all but one
-    would read everything again.
-    """
-
-    def __init__(self, api: ApiCalls, *, namespace: str, name: str) -> None:
-        self.alone: Final = anyio.Lock()
-        self._api = api
+    def __init__(self, api: ApiReads, *, namespace: str, name: str) -> None:
+        self._reads = api
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._path = f"{self._collection}/{name}"
-        self._name = name
 
     async def read(self) -> Page:
-        answer = await ask(self._api, "GET", self._path)
+        answer = await get(self._reads, self._path)
         if answer.status == NOT_FOUND:
             return Page()
         if answer.status != OK:
@@ -295,6 +286,24 @@ class Record:
         found = _CONFIG_MAP.decode(answer.body)
         groups = {GroupName(group): _MACHINES.decode(text) for group, text in (found.data or {}).items()}
         return Page(version=found.metadata.resource_version, groups=groups)
+
+
+class Record(RecordReader):
+    """Reads and writes the record.
+
+    Writes have the resourceVersion as precondition. A machine is identified by its number, and numbers are never reused; so a
+    late request that creates a Node again creates the same one. Once its Node is up, a machine leaves the record
+    (docs/adr/0040).
+
+    `alone`: to be held from reading until writing. Calls for several groups at once would otherwise conflict, and all but one
+    would read everything again.
+    """
+
+    def __init__(self, api: ApiCalls, *, namespace: str, name: str) -> None:
+        super().__init__(api, namespace=namespace, name=name)
+        self.alone: Final = anyio.Lock()
+        self._api = api
+        self._name = name
 
     async def write(self, page: Page, group: GroupName, machines: Machines) -> Literal[True] | None:
         """Writes one group's machines; returns None, without an effect, if another client has written since `page` was read."""

@@ -10,11 +10,21 @@ from typing import Final, Literal
 
 import anyio
 
-from slackwater.adapters.api_calls import ApiCalls
+from slackwater.adapters.api_calls import ApiCalls, ApiReads
 from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.node_creation import Arrivals
-from slackwater.adapters.cloud.kwok.nodes import ID_PREFIX, KwokGroup, Machines, Member, Members, Page, Record, timeline_of
+from slackwater.adapters.cloud.kwok.nodes import (
+    ID_PREFIX,
+    KwokGroup,
+    Machines,
+    Member,
+    Members,
+    Page,
+    Record,
+    RecordReader,
+    timeline_of,
+)
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceError, InstanceId, NodeGroup, choice_of_provider
 from slackwater.ports.protocols import ProviderError
@@ -51,13 +61,73 @@ class _GroupState:
         return len(self.members.there) + len(self.coming)
 
 
-class KwokProvider:
-    """Implements `ports.protocols.NodeProvider`. The caller runs `arrivals.run` as a task; several processes may do so.
-
-    `now` returns Unix seconds, not monotonic time, since the record outlives the process.
-    """
+class KwokGroups:
+    """Implements `ports.protocols.GroupReader`. `now` returns Unix seconds, not monotonic time, since the record outlives the
+    process."""
 
     name: Final = "kwok"
+
+    def __init__(
+        self, api: ApiReads, groups: Iterable[KwokGroup], *, now: Callable[[], float], seed: int, namespace: str
+    ) -> None:
+        self._reads = api
+        self._groups: Mapping[GroupName, KwokGroup] = {group.name: group for group in groups}
+        self._pages = RecordReader(api, namespace=namespace, name=CONFIG_MAP)
+        self._now = now
+        self._seed = seed
+
+    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
+        with bounded(None, timeout_seconds):
+            page = await self._pages.read()
+            found = await nodes.members(self._reads)
+        return [
+            self._shown(_GroupState(group=self._groups[name], page=page, members=found.get(name, Members())))
+            for name in sorted(self._groups)
+        ]
+
+    def _errors(self, group_state: _GroupState) -> dict[NodeName, InstanceError | None]:
+        """The errors of machines without a Node, in the order of their requests; None for a machine without an error."""
+        simulated_failures, left = group_state.group.simulated_failures, None
+        if simulated_failures.stock is not None:
+            left = simulated_failures.stock - len(group_state.members.there)
+        errors: dict[NodeName, InstanceError | None] = {}
+        for place, (name, number) in enumerate(sorted(group_state.coming.items(), key=lambda entry: entry[1])):
+            life = timeline_of(simulated_failures, self._seed, name)
+            age = self._now() - group_state.machines.asked_at[number]
+            failed = life.ending == "failed" and age >= life.appears_after
+            if left is not None and place >= left:
+                errors[name] = _OUT_OF_STOCK
+            else:
+                errors[name] = _BOOT_FAILED if failed else None
+        return errors
+
+    def _shown(self, group_state: _GroupState) -> NodeGroup:
+        group = group_state.group
+        return NodeGroup(
+            name=group.name,
+            provider=self.name,
+            min_size=group.min_size,
+            max_size=group.max_size,
+            target=group_state.target,
+            instances=tuple(sorted(self._instances(group_state), key=lambda instance: instance.id)),
+            template=group.template,
+            choice=choice_of_provider(self.name, group.name),
+        )
+
+    def _instances(self, group_state: _GroupState) -> Iterator[Instance]:
+        for member in group_state.members.there.values():
+            yield Instance(id=member.id, state="running", node=member.name)
+        for member in group_state.members.leaving.values():
+            yield Instance(id=member.id, state="deleting", node=member.name)
+        for name, error in self._errors(group_state).items():
+            life = timeline_of(group_state.group.simulated_failures, self._seed, name)
+            age = self._now() - group_state.machines.asked_at[group_state.coming[name]]
+            runs = error is None and life.ending == "silent" and age >= life.appears_after
+            yield Instance(id=InstanceId(ID_PREFIX + name), state="running" if runs else "creating", error=error)
+
+
+class KwokProvider(KwokGroups):
+    """Implements `ports.protocols.NodeProvider`. The caller runs `arrivals.run` as a task; several processes may do so."""
 
     def __init__(
         self,
@@ -68,23 +138,12 @@ class KwokProvider:
         seed: int,
         namespace: str,
     ) -> None:
+        super().__init__(api, groups, now=now, seed=seed, namespace=namespace)
         self._api = api
-        self._groups: Mapping[GroupName, KwokGroup] = {group.name: group for group in groups}
         self._record = Record(api, namespace=namespace, name=CONFIG_MAP)
-        self._now = now
-        self._seed = seed
         # Held by arrivals, `lower` and `delete`, so that no machine arrives between their reading and writing of the record.
         self._lock = anyio.Lock()
         self.arrivals: Final = Arrivals(api, self._groups, self._record, lock=self._lock, now=now, seed=seed)
-
-    async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        with bounded(None, timeout_seconds):
-            page = await self._record.read()
-            found = await nodes.members(self._api)
-        return [
-            self._shown(_GroupState(group=self._groups[name], page=page, members=found.get(name, Members())))
-            for name in sorted(self._groups)
-        ]
 
     async def grow(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
@@ -188,46 +247,6 @@ class KwokProvider:
 
         coming = (entry for entry in group_state.coming.items() if ID_PREFIX + entry[0] in waiting)
         return [number for _, number in sorted(coming, key=order)[-count:]]
-
-    def _errors(self, group_state: _GroupState) -> dict[NodeName, InstanceError | None]:
-        """The errors of machines without a Node, in the order of their requests; None for a machine without an error."""
-        simulated_failures, left = group_state.group.simulated_failures, None
-        if simulated_failures.stock is not None:
-            left = simulated_failures.stock - len(group_state.members.there)
-        errors: dict[NodeName, InstanceError | None] = {}
-        for place, (name, number) in enumerate(sorted(group_state.coming.items(), key=lambda entry: entry[1])):
-            life = timeline_of(simulated_failures, self._seed, name)
-            age = self._now() - group_state.machines.asked_at[number]
-            failed = life.ending == "failed" and age >= life.appears_after
-            if left is not None and place >= left:
-                errors[name] = _OUT_OF_STOCK
-            else:
-                errors[name] = _BOOT_FAILED if failed else None
-        return errors
-
-    def _shown(self, group_state: _GroupState) -> NodeGroup:
-        group = group_state.group
-        return NodeGroup(
-            name=group.name,
-            provider=self.name,
-            min_size=group.min_size,
-            max_size=group.max_size,
-            target=group_state.target,
-            instances=tuple(sorted(self._instances(group_state), key=lambda instance: instance.id)),
-            template=group.template,
-            choice=choice_of_provider(self.name, group.name),
-        )
-
-    def _instances(self, group_state: _GroupState) -> Iterator[Instance]:
-        for member in group_state.members.there.values():
-            yield Instance(id=member.id, state="running", node=member.name)
-        for member in group_state.members.leaving.values():
-            yield Instance(id=member.id, state="deleting", node=member.name)
-        for name, error in self._errors(group_state).items():
-            life = timeline_of(group_state.group.simulated_failures, self._seed, name)
-            age = self._now() - group_state.machines.asked_at[group_state.coming[name]]
-            runs = error is None and life.ending == "silent" and age >= life.appears_after
-            yield Instance(id=InstanceId(ID_PREFIX + name), state="running" if runs else "creating", error=error)
 
 
 def _after_all(group_state: _GroupState) -> Machines:
