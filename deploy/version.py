@@ -19,6 +19,7 @@ PLACES: Final = (
     ("deploy/chart/Chart.yaml", r"^version: ", r"$"),
     ("deploy/chart/Chart.yaml", r'^appVersion: "', r'"$'),
     ("deploy/kustomization.yaml", r'^- name: slackwater\n  newTag: "', r'"$'),
+    ("deploy/shadow/kustomization.yaml", r'^- name: slackwater\n  newTag: "', r'"$'),
     ("deploy/Dockerfile", r"-t slackwater:", r" \."),
 )
 #: What Python packages, charts and tags of images all take: 1.2.3, 1.2.3rc1.

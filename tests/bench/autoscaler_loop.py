@@ -44,7 +44,7 @@ from tests.bench.simulation.inputs import Pending, a_node, full
 from tests.support import installed
 from tests.support.cloud import Cloud
 from tests.support.planners import PIECES
-from tests.support.scaling import Time, a_consolidation_loop, switched_off
+from tests.support.scaling import Time, a_consolidation_loop, an_actor, switched_off
 from tests.support.service import Service, a_service
 
 NAME: Final = "autoscaler-loop"
@@ -246,6 +246,7 @@ def an_autoscaler(service: Service, planning: LoopPlanner) -> Autoscaler:
     return Autoscaler(
         service.state_machine,
         [cloud],
+        actor=an_actor([cloud], group_registry, lambda: Instant(clock())),
         group_registry=group_registry,
         planning=planning,
         rules=lambda: ScaleUpRules(policy=policy),

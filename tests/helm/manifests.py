@@ -21,6 +21,11 @@ _HEADS: Final = {
 # that scheduler asks over loopback. Apply rbac.yaml too: it has the account. docs/operations.md explains what is chosen here.
 """,
     "gate/policy.yaml": f"# {_MADE}\n",
+    "shadow/slackwater.yaml": f"""\
+# {_MADE}
+# Slackwater as a shadow, with its account. It plans nodes once its configuration has node groups; the account needs more rights
+# then: `slackwater config rbac --shadow F` prints them.
+""",
 }
 
 
@@ -30,9 +35,10 @@ def manifests(helm: Path) -> dict[str, str]:
     plain = [part for part in _documents(template(helm)) if _name(part) not in written]
     default = {_name(part) for part in plain} | written
     gate = [part for part in _documents(template(helm, {"gate": {"enabled": True}})) if _name(part) not in default]
+    shadow = _documents(template(helm, {"shadow": True}))
     return {
         path: _HEADS[path] + "".join(f"---\n{part}" for part in parts)
-        for path, parts in (("slackwater.yaml", plain), ("gate/policy.yaml", gate))
+        for path, parts in (("slackwater.yaml", plain), ("gate/policy.yaml", gate), ("shadow/slackwater.yaml", shadow))
     }
 
 

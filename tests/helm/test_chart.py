@@ -60,6 +60,47 @@ def test_the_roles_are_those_that_the_code_generates(helm: Path, name: str) -> N
     assert {key: seen[key] for key in want} == want, "bindings too"
 
 
+@pytest.mark.parametrize("name", AUTOSCALERS)
+def test_a_shadow_has_the_roles_of_a_reader_and_no_others(helm: Path, name: str) -> None:
+    settings = loads(yaml.safe_dump({**HEADER, **AUTOSCALERS[name], "mode": "shadow"}))
+    want = named(objects(rbac.manifest(settings)))
+    seen = named(rendered(helm, {"config": AUTOSCALERS[name], "shadow": True}, hooks=True))
+    rights = {key: item for key, item in seen.items() if key[0] == "ServiceAccount" or "Role" in key[0]}
+    assert rights == want
+    verbs = {verb for item in rights.values() for rule in item.get("rules", ()) for verb in rule["verbs"]}
+    assert verbs == {"get", "list", "watch"}
+
+
+def test_a_shadow_runs_alone_and_agents_do_not_find_it(helm: Path) -> None:
+    items = rendered(helm, {"shadow": True, "config": {"schedulerName": "batch"}})
+    spec = the(items, "Deployment")["spec"]
+    [container] = spec["template"]["spec"]["containers"]
+    assert (container["name"], "initContainers" in spec["template"]["spec"], spec["replicas"]) == ("slackwater", False, 1)
+    label = {"name": "batch-shadow"}
+    assert spec["template"]["metadata"]["labels"].items() >= label.items()
+    assert spec["selector"]["matchLabels"] == the(items, "Service")["spec"]["selector"] == label
+    assert the(items, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"] == label
+    settings = loads(the(items, "ConfigMap")["data"]["slackwater.yaml"])
+    file = settings.history.file
+    assert settings.mode == "shadow"
+    assert file is not None
+    mounted = [each["mountPath"] for each in container["volumeMounts"] if not each.get("readOnly")]
+    assert mounted == [str(Path(file).parent)], "the one place where it writes"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"shadow": True, "replicas": 2}, "want 1 with shadow"),
+        ({"shadow": True, "gate": {"enabled": True}}, "a shadow opens no gate"),
+        ({"config": {"mode": "shadow"}}, "want the value shadow: true"),
+    ],
+)
+def test_what_does_not_go_with_a_shadow_is_refused(helm: Path, values: dict[str, Any], words: str) -> None:
+    with pytest.raises(HelmRefused, match=words):
+        rendered(helm, values)
+
+
 def test_uninstalling_runs_the_cleanup_with_the_rights_that_it_needs(helm: Path) -> None:
     hooks = [item for item in rendered(helm, hooks=True) if "helm.sh/hook" in item["metadata"].get("annotations", {})]
     assert {item["metadata"]["annotations"]["helm.sh/hook"] for item in hooks} == {"post-delete"}
@@ -93,7 +134,7 @@ def test_the_plain_manifests_are_the_chart_with_its_defaults(helm: Path) -> None
     assert named([*objects((DEPLOY / "rbac.yaml").read_text()), *DEPLOYED]) == named(rendered(helm))
 
 
-@pytest.mark.parametrize("path", ["slackwater.yaml", "gate/policy.yaml"])
+@pytest.mark.parametrize("path", ["slackwater.yaml", "gate/policy.yaml", "shadow/slackwater.yaml"])
 def test_the_plain_manifests_are_up_to_date(helm: Path, path: str) -> None:
     assert (DEPLOY / path).read_text() == manifests(helm)[path], "run `make docs HELM=1`"
 

@@ -33,6 +33,7 @@ from slackwater.ports.clock import Clocks
 from slackwater.ports.protocols import NodeProvider
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
+from slackwater.runtime.autoscaler.provider_calls import Actor
 from slackwater.runtime.planner.messages import LoopPlanner
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
@@ -122,9 +123,11 @@ class Scenario:
         self.state_machine.apply(Synced(), self.time.clock())
         self._shown: dict[NodeName, Node] = {}
         self.group_registry = NodeGroupRegistry(self.node_group_policy)
+        providers = self.providers()
         self.autoscaler = Autoscaler(
             self.state_machine,
-            self.providers(),
+            providers,
+            actor=an_actor(providers, self.group_registry, self.time.clock),
             group_registry=self.group_registry,
             planning=self.planning(),
             rules=lambda: ScaleUpRules(policy=self.policy, slack=self.slack),
@@ -257,6 +260,15 @@ class Scenario:
 def _creating(cloud: Cloud, name: str) -> int:
     """What the limits are about: a machine that the cloud has given up is not being created."""
     return cloud.creating(name) - sum(machine.error is not None for machine in cloud.pool(name).machines)
+
+
+def an_actor(
+    providers: Sequence[NodeProvider],
+    group_registry: NodeGroupRegistry,
+    clock: Callable[[], Instant],
+    leading: Callable[[], bool] = lambda: True,
+) -> Actor:
+    return Actor(providers, group_registry, clock=clock, leading=leading, timeout_seconds=LoopConfig().call_seconds)
 
 
 async def _write_nothing(_record: LoopRecord) -> None:

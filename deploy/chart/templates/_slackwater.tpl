@@ -9,6 +9,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ .Values.config.schedulerName | default "slackwater" }}
 {{- end }}
 
+{{/* The label by which agents and commands find the Pod. Agents must not find a shadow: it has another name. */}}
+{{- define "slackwater.podName" -}}
+{{ include "slackwater.schedulerName" . }}{{ if .Values.shadow }}-shadow{{ end }}
+{{- end }}
+
 {{- define "slackwater.image" -}}
 {{- $tag := .image.tag | default .version -}}
 {{ .image.repository }}{{ if .image.digest }}@{{ .image.digest }}{{ else }}:{{ $tag }}{{ end }}
@@ -22,6 +27,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{/* The file as the service reads it: the configuration of the values, with the certificates that the Pod mounts. */}}
 {{- define "slackwater.configuration" -}}
 {{- $config := deepCopy .Values.config -}}
+{{- if .Values.shadow -}}
+{{- $config = mergeOverwrite (dict "history" (dict "file" "/var/lib/slackwater/history.json")) $config (dict "mode" "shadow") -}}
+{{- end -}}
 {{- range $listener := list "agents" "ops" -}}
 {{- $certificate := index $.Values.certificates $listener -}}
 {{- if $certificate.enabled -}}
@@ -78,6 +86,15 @@ subjects:
 {{- fail (printf "config.listeners.ops.address: got %s, want an address that the kubelet's probes reach, such as 0.0.0.0:10298" $ops) -}}
 {{- end -}}
 {{- $mode := dig "leaderElection" "mode" "none" .Values.config -}}
+{{- if and .Values.shadow (gt (int .Values.replicas) 1) -}}
+{{- fail (printf "replicas: got %d, want 1 with shadow: true" (int .Values.replicas)) -}}
+{{- end -}}
+{{- if and .Values.shadow .Values.gate.enabled -}}
+{{- fail "gate.enabled: got true, want false with shadow: true: a shadow opens no gate" -}}
+{{- end -}}
+{{- if and (not .Values.shadow) (eq (dig "mode" "serve" .Values.config) "shadow") -}}
+{{- fail "config.mode: got shadow, want the value shadow: true, which gives the account fewer rights too" -}}
+{{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (ne $mode "scheduler") -}}
 {{- fail (printf "config.leaderElection.mode: got %s, want scheduler with replicas: %d: else each of them places pods" $mode (int .Values.replicas)) -}}
 {{- end -}}

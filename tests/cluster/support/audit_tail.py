@@ -8,8 +8,13 @@ from typing import Any, Final
 
 from tests.support.controlplane.launches import POLICY
 
+#: The account of the service as a shadow.
+SHADOW: Final = "system:serviceaccount:kube-system:slackwater-shadow"
 #: Everything that the service asks, reads and Events too; of all others what the control plane keeps anyway.
-SERVICE_TOO: Final[dict[str, Any]] = {**POLICY, "rules": [{"level": "Metadata", "users": ["slackwater"]}, *POLICY["rules"]]}
+SERVICE_TOO: Final[dict[str, Any]] = {
+    **POLICY,
+    "rules": [{"level": "Metadata", "users": ["slackwater", SHADOW]}, *POLICY["rules"]],
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -287,6 +287,7 @@ listeners:
   agents: {tls: {certFile: FILE, keyFile: FILE, clientCAFile: FILE}, authentication: {certificates: {commonNamePrefix: agent-}}}
   ops: {tls: {certFile: FILE, keyFile: FILE, clientCAFile: FILE}}
 recording: {file: FILE}
+history: {file: FILE}
 """
 
 

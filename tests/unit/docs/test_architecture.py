@@ -95,6 +95,7 @@ THREADS: Final = {
     "adapters/kube/slices.py": "decode large objects and pods",
     "runtime/planner/pipe.py": "encode what the planning process gets",
     "adapters/kube/history.py": "compress the history",
+    "adapters/files/shadow_files.py": "read and write a shadow's files",
     "runtime/record_file.py": "write the record",
     "app/settings/reload.py": "read the files of the configuration, of TLS and of forwarding",
     "adapters/http/certificates.py": "of TLS",

@@ -1,10 +1,15 @@
 """Connects the objects of the autoscaler and runs them. Built only if `autoscaler.enabled` is true.
 
+- `ObservingAutoscaler`, of a shadow: it plans, and withholds what it decides. It reads node groups, and has no object that
+  writes.
+- `AutoscalerService`: it also carries out what is decided.
+
 It is built with the service, so that its metrics exist from the start. `intake` follows auxiliary objects, on a standby too;
 `act` opens the node providers and runs the loop. All decisions are in `controllers` and `runtime.autoscaler`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -12,8 +17,9 @@ from typing import Any, Final, get_args
 
 import anyio
 import structlog
+from anyio.abc import TaskGroup
 
-from slackwater.adapters.api_calls import ApiPort, Read
+from slackwater.adapters.api_calls import ApiPort, ApiReader, Read
 from slackwater.adapters.kube.auxiliary import auxiliary
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP, ArrivalsStore, ConfigMapWriter, decode_priorities
 from slackwater.adapters.kube.errors import KubeError
@@ -21,8 +27,8 @@ from slackwater.adapters.kube.headroom_requests import BufferStatusWriter, headr
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.cleanup import LAST_UPDATED
-from slackwater.app.clouds import open_clouds
-from slackwater.app.persisted_pod_arrivals import PersistedArrivals
+from slackwater.app.clouds import open_clouds, open_readers
+from slackwater.app.persisted_pod_arrivals import PersistedArrivals, StoredArrivals
 from slackwater.app.policies import (
     batch_seconds_of,
     bypassed_of,
@@ -45,18 +51,20 @@ from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
+from slackwater.model.authority import SHADOW, Capability
 from slackwater.model.auxiliary import AuxiliaryKind
 from slackwater.model.effects import DrainReport, Effect, FindDestinations, PodEvicted, RemoveNode
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, UnixTime
-from slackwater.model.nodegroups import NodeGroup
+from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Clocks, SteadyClock, Times
+from slackwater.ports.protocols import GroupReader, NodeProvider
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.destination_finder import DestinationFinder
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from slackwater.runtime.autoscaler.provider_calls import MachineRemover
+from slackwater.runtime.autoscaler.provider_calls import Actor, MachineRemover
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document, stamp
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
 from slackwater.runtime.state_machine import StateMachine
@@ -69,25 +77,23 @@ _NOT_FOUND: Final = 404
 _READ_SECONDS: Final = 5.0
 
 
-class AutoscalerService:
-    """The autoscaler of one `Service`: its objects, connected with each other."""
+class ObservingAutoscaler:
+    """The autoscaler of a shadow: its objects, connected with each other."""
 
     def __init__(
         self,
         settings: Settings,
-        client: ApiPort,
+        client: ApiReader,
         state_machine: StateMachine,
         kinds: KindInterner,
         *,
-        submit: Callable[[Iterable[Effect]], None],
+        arrivals: StoredArrivals,
         on_broken: OnBroken,
         on_record: Callable[[LoopRecord], None] = lambda _: None,
         rng: Random,
         times: Times = Times(),
-        leads: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`on_record` is called with the record of each loop."""
-        self._leads = leads
+        """`on_record` is called with the record of each loop. `arrivals` keeps what was observed of pods with an SLO."""
         self._settings = settings
         self._times = times
         self._steady = SteadyClock(times)
@@ -111,16 +117,10 @@ class AutoscalerService:
         self._seed = rng.getrandbits(31)
         self._priorities: Priorities = NO_PRIORITIES
         self._prices = price_book_of(settings)
-        self._submit = submit
-        self._status = StatusText()
-        self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
-        self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-        self._arrivals = self._persisted_arrivals()
+        self._arrivals = self._persisted_arrivals(arrivals)
         self._autoscaler: Autoscaler | None = None
         self._scale_down_loop: ScaleDownLoop | None = None
         self._consolidation_loop: ConsolidationLoop | None = None
-        self._remover: MachineRemover | None = None
-        self._finder: DestinationFinder | None = None
 
     @property
     def last(self) -> LoopRecord | None:
@@ -173,23 +173,19 @@ class AutoscalerService:
             await self.act(replica)
 
     async def act(self, replica: Replica) -> None:
-        """Runs the loop, the providers' tasks and the deletion of machines until cancelled. `replica` makes the plans. `intake`
-        has to run too; a standby runs only that."""
-        async with (
-            open_clouds(self._settings, self._client, now=self._steady, leads=self._leads) as clouds,
-            anyio.create_task_group() as group,
-        ):
-            for name, task in clouds.tasks.items():
-                group.start_soon(task, name=name)
+        """Runs the loop and what belongs to it until cancelled. `replica` makes the plans. `intake` has to run too; a standby
+        runs only that."""
+        async with self._opened() as groups, anyio.create_task_group() as tasks:
             await self.intake.synced()
             if self._arrivals is not None:
-                group.start_soon(self._arrivals.run, name="arrivals")
+                tasks.start_soon(self._arrivals.run, name="arrivals")
                 await self._arrivals.begun()
             scale_down_loop = self._scale_down_loop = self._new_scale_down_loop()
             consolidation_loop = self._consolidation_loop = self._new_consolidation_loop()
             self._autoscaler = Autoscaler(
                 self._state_machine,
-                clouds.providers,
+                groups,
+                actor=self._actor(),
                 group_registry=self._group_registry,
                 planning=replica,
                 rules=self._rules,
@@ -203,28 +199,44 @@ class AutoscalerService:
                 scale_down_loop=scale_down_loop,
                 consolidation_loop=consolidation_loop,
                 observed=tuple if self._arrivals is None else self._arrivals.arrival_watch.observed,
+                withholds=self._withholds,
             )
-            remover = self._remover = MachineRemover(
-                self._state_machine,
-                self._group_registry,
-                clouds.providers,
-                on_event=self._on_event,
-                leading=self._leads,
-                timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
-            )
-            group.start_soon(remover.run, name="deletion of machines")
-            cutoff = drain_policy_of(self._settings).expendable_pods_priority_cutoff
-            finder = self._finder = DestinationFinder(replica.ask, cutoff=cutoff, on_event=self._on_event)
-            group.start_soon(finder.run, name="destinations of leaving pods")
-            _log.info("autoscaler runs", providers=[provider.name for provider in clouds.providers])
+            self._start(tasks, replica)
+            _log.info("autoscaler runs", providers=[group.name for group in groups])
             await self._autoscaler.run()
 
-    def _persisted_arrivals(self) -> PersistedArrivals | None:
+    # --- what a shadow does not do ---------------------------------------------------------------------------------------
+
+    def _opened(self) -> AbstractAsyncContextManager[Sequence[GroupReader]]:
+        """The node groups' providers, for as long as the context lasts."""
+        return open_readers(self._settings, self._client, now=self._steady)
+
+    def _actor(self) -> Actor | None:
+        """What calls the providers to change something."""
+        return None
+
+    def _withholds(self, _capability: Capability, _group: GroupName) -> str | None:
+        return SHADOW
+
+    def _leads(self) -> bool:
+        return True
+
+    def _start(self, tasks: TaskGroup, replica: Replica) -> None:
+        """Starts the tasks that carry out removals."""
+
+    def _submit(self, effects: Iterable[Effect]) -> None:
+        """Takes effects: Events, and the steps of removals. A shadow has none that it could carry out."""
+
+    async def _write_status(self, record: LoopRecord) -> None:
+        self._on_record(record)
+
+    # --- the loops -------------------------------------------------------------------------------------------------------
+
+    def _persisted_arrivals(self, store: StoredArrivals) -> PersistedArrivals | None:
         """Builds the observation of pods with a start-time SLO; None if no SLO is configured."""
         classes = slo_classes_of(self._settings)
         if not classes:
             return None
-        store = ArrivalsStore(self._client, namespace=SCHEDULER_NAMESPACE)
         arrival_watch = ArrivalWatch(self._state_machine.state, classes, steady=self._steady)
         return PersistedArrivals(arrival_watch, self._group_registry, store)
 
@@ -239,6 +251,7 @@ class AutoscalerService:
             clock=self._times.monotonic,
             steady=self._steady,
             wall=self._wall,
+            withholds=self._withholds,
         )
 
     def _new_consolidation_loop(self) -> ConsolidationLoop:
@@ -255,7 +268,129 @@ class AutoscalerService:
             longest_growth=policy.overlap_seconds,
             longest_removal=seconds(scale_down.drain.deadline),
             most_leaving=scale_down.max_scale_down_parallelism,
+            withholds=self._withholds,
         )
+
+    def _wall(self) -> UnixTime:
+        return UnixTime(self._times.wall())
+
+    def _rules(self) -> ScaleUpRules:
+        """The rules of the next scale-up plan.
+
+        If our filter rejects pods without requests, the plan does not count such pods of our scheduler either.
+        """
+        settings = self._settings
+        return ScaleUpRules(
+            policy=scale_up_policy_of(settings, priorities=self._priorities, prices=self._prices, seed=self._seed),
+            slack=slack_policy_of(settings, at=self._wall()),
+            strict_for=strict_for_of(settings),
+        )
+
+    async def _notes(self) -> Sequence[str]:
+        """Notes for the status of the next loop: activities that are paused, and problems with the priorities."""
+        paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
+        return (*(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
+
+    async def _read_priorities(self) -> Sequence[str]:
+        """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the
+        problems to report; the priorities then stay as they were."""
+        if "priority" not in self._settings.autoscaler.expanders:
+            return ()
+        path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{PRIORITIES_CONFIG_MAP}"
+        try:
+            answer = await self._client.send(Read(path, timeout_seconds=_READ_SECONDS))
+            if answer.status == _NOT_FOUND:
+                self._priorities = NO_PRIORITIES
+                return (f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others",)
+            self._priorities = decode_priorities(answer.body)
+        except (KubeError, BadPriorities) as error:
+            return (f"priorities stay as they were: {error}",)
+        return ()
+
+
+class AutoscalerService(ObservingAutoscaler):
+    """The autoscaler of one `Service`, which carries out what is decided."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: ApiPort,
+        state_machine: StateMachine,
+        kinds: KindInterner,
+        *,
+        submit: Callable[[Iterable[Effect]], None],
+        on_broken: OnBroken,
+        on_record: Callable[[LoopRecord], None] = lambda _: None,
+        rng: Random,
+        times: Times = Times(),
+        leads: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`submit` carries effects out; `leads`: whether this replica does so now. The others as in `ObservingAutoscaler`."""
+        arrivals = ArrivalsStore(client, namespace=SCHEDULER_NAMESPACE)
+        super().__init__(
+            settings,
+            client,
+            state_machine,
+            kinds,
+            arrivals=arrivals,
+            on_broken=on_broken,
+            on_record=on_record,
+            rng=rng,
+            times=times,
+        )
+        self._api = client
+        self._carry_out = submit
+        self._is_leader = leads
+        self._status = StatusText()
+        self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
+        self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._providers: Sequence[NodeProvider] = ()
+        self._remover: MachineRemover | None = None
+        self._finder: DestinationFinder | None = None
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Sequence[GroupReader]]:
+        """Opens the providers, and runs their tasks."""
+        async with (
+            open_clouds(self._settings, self._api, now=self._steady, leads=self._leads) as clouds,
+            anyio.create_task_group() as tasks,
+        ):
+            for name, task in clouds.tasks.items():
+                tasks.start_soon(task, name=name)
+            self._providers = clouds.providers
+            yield clouds.providers
+
+    def _actor(self) -> Actor:
+        return Actor(
+            self._providers,
+            self._group_registry,
+            clock=self._times.monotonic,
+            leading=self._leads,
+            timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
+        )
+
+    def _withholds(self, _capability: Capability, _group: GroupName) -> str | None:
+        return None
+
+    def _leads(self) -> bool:
+        return self._is_leader()
+
+    def _start(self, tasks: TaskGroup, replica: Replica) -> None:
+        remover = self._remover = MachineRemover(
+            self._state_machine,
+            self._group_registry,
+            self._providers,
+            on_event=self._on_event,
+            leading=self._leads,
+            timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
+        )
+        tasks.start_soon(remover.run, name="deletion of machines")
+        cutoff = drain_policy_of(self._settings).expendable_pods_priority_cutoff
+        finder = self._finder = DestinationFinder(replica.ask, cutoff=cutoff, on_event=self._on_event)
+        tasks.start_soon(finder.run, name="destinations of leaving pods")
+
+    def _submit(self, effects: Iterable[Effect]) -> None:
+        self._carry_out(effects)
 
     def take(self, report: DrainReport) -> None:
         """Passes a drain's report on: RemoveNode to the machine remover, FindDestinations to the destination finder, all others
@@ -278,47 +413,11 @@ class AutoscalerService:
     def _on_event(self, event: Event) -> None:
         self._submit(self._state_machine.apply(event, self._times.monotonic()))
 
-    def _wall(self) -> UnixTime:
-        return UnixTime(self._times.wall())
-
-    def _rules(self) -> ScaleUpRules:
-        """The rules of the next scale-up plan.
-
-        If our filter rejects pods without requests, the plan does not count such pods of our scheduler either.
-        """
-        settings = self._settings
-        return ScaleUpRules(
-            policy=scale_up_policy_of(settings, priorities=self._priorities, prices=self._prices, seed=self._seed),
-            slack=slack_policy_of(settings, at=self._wall()),
-            strict_for=strict_for_of(settings),
-        )
-
     async def _write_status(self, record: LoopRecord) -> None:
         if record.slack is not None:
             await self._buffers.write((each.buffer, each.status) for each in record.slack.headroom.buffers)
         self._on_record(record)
         await self._config_map.write({"status": self._status.of(record)}, {LAST_UPDATED: stamp(record.at)})
-
-    async def _notes(self) -> Sequence[str]:
-        """Notes for the status of the next loop: activities that are paused, and problems with the priorities."""
-        paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
-        return (*(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
-
-    async def _read_priorities(self) -> Sequence[str]:
-        """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the
-        problems to report; the priorities then stay as they were."""
-        if "priority" not in self._settings.autoscaler.expanders:
-            return ()
-        path = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{PRIORITIES_CONFIG_MAP}"
-        try:
-            answer = await self._client.send(Read(path, timeout_seconds=_READ_SECONDS))
-            if answer.status == _NOT_FOUND:
-                self._priorities = NO_PRIORITIES
-                return (f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others",)
-            self._priorities = decode_priorities(answer.body)
-        except (KubeError, BadPriorities) as error:
-            return (f"priorities stay as they were: {error}",)
-        return ()
 
 
 def loop_config_of(settings: Settings) -> LoopConfig:

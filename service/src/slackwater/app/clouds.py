@@ -1,7 +1,8 @@
 """Builds the node providers from the settings, with the background tasks that they need.
 
-In: the `autoscaler` section. Out: objects that implement `ports.protocols.NodeProvider`. Only this module connects providers to
-the client of the API server. Nothing here calls a provider's operations.
+In: the `autoscaler` section. Out: objects that implement `ports.protocols.NodeProvider` (`open_clouds`) or, for a shadow,
+`GroupReader` alone (`open_readers`). Only this module connects providers to the client of the API server. Nothing here calls a
+provider's operations.
 """
 
 import importlib.util
@@ -9,23 +10,25 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from slackwater.adapters.api_calls import ApiPort
-from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
-from slackwater.adapters.cloud.configured import ConfiguredProvider, Entry
+from slackwater.adapters.api_calls import ApiPort, ApiReader
+from slackwater.adapters.cloud.clusterapi.provider import ClusterApiGroups, ClusterApiProvider, GroupSelection
+from slackwater.adapters.cloud.configured import ConfiguredGroups, ConfiguredProvider, Entry
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
-from slackwater.adapters.cloud.kwok.provider import KwokProvider
-from slackwater.adapters.kube.client import LedApi, open_client
+from slackwater.adapters.cloud.kwok.provider import KwokGroups, KwokProvider
+from slackwater.adapters.kube.client import LedApi, open_client, open_reader
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.prices import has_prices
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, Provider, Template
-from slackwater.controllers.scaledown.settings import ScaleDown
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.ports.clock import unix_time
-from slackwater.ports.protocols import NodeProvider
+from slackwater.ports.protocols import GroupReader, NodeProvider
 from slackwater_protocol.durations import SECOND
+
+if TYPE_CHECKING:
+    from slackwater.adapters.cloud.externalgrpc.client import Client
 
 
 class CloudError(Exception):
@@ -60,19 +63,54 @@ async def open_clouds(
     tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
     async with AsyncExitStack() as stack:
         if uses_kwok(settings):
-            section = settings.autoscaler.providers.kwok
-            groups = _kwok_groups(settings)
-            kwok = KwokProvider(client, groups, now=now, seed=section.seed, namespace=section.namespace)
+            kwok = KwokProvider(client, _kwok_groups(settings), now=now, **_kwok(settings))
             providers.append(kwok)
             tasks["kwok arrivals"] = kwok.arrivals.run
         if uses_clusterapi(settings):
             clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now, leads))
             providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
+            from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
+
+            opened = await stack.enter_async_context(_externalgrpc(external))
             asking = now if has_prices(settings) else None
-            provider = await stack.enter_async_context(_externalgrpc(external, settings.autoscaler.scale_down, asking))
+            provider = ExternalGrpcProvider(opened, defaults=_defaults(settings), now=asking)
             providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
         yield Clouds(providers=tuple(providers), tasks=tasks)
+
+
+@asynccontextmanager
+async def open_readers(
+    settings: Settings, client: ApiReader, *, now: Callable[[], float]
+) -> AsyncIterator[Sequence[GroupReader]]:
+    """Opens what reads the node groups that `open_clouds` opens, and can change nothing; raises as that does."""
+    readers: list[GroupReader] = []
+    async with AsyncExitStack() as stack:
+        if uses_kwok(settings):
+            readers.append(KwokGroups(client, _kwok_groups(settings), now=now, **_kwok(settings)))
+        if uses_clusterapi(settings):
+            section = settings.autoscaler.providers.clusterapi or ClusterApi()
+            if section.kubeconfig is not None:
+                client = await stack.enter_async_context(open_reader(kubeconfig=section.kubeconfig))
+            readers.append(ConfiguredGroups(ClusterApiGroups(client, _selection(section)), _entries(settings, "clusterapi")))
+        if (external := settings.autoscaler.providers.externalgrpc) is not None:
+            from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcGroups
+
+            opened = await stack.enter_async_context(_externalgrpc(external))
+            asking = now if has_prices(settings) else None
+            groups = ExternalGrpcGroups(opened, defaults=_defaults(settings), now=asking)
+            readers.append(ConfiguredGroups(groups, _entries(settings, "externalgrpc")))
+        yield tuple(readers)
+
+
+class _Kwok(TypedDict):
+    seed: int
+    namespace: str
+
+
+def _kwok(settings: Settings) -> _Kwok:
+    section = settings.autoscaler.providers.kwok
+    return _Kwok(seed=section.seed, namespace=section.namespace)
 
 
 def uses_kwok(settings: Settings) -> bool:
@@ -91,7 +129,6 @@ async def _clusterapi(
     settings: Settings, client: ApiPort, now: Callable[[], float], leads: Callable[[], bool]
 ) -> AsyncIterator[NodeProvider]:
     section = settings.autoscaler.providers.clusterapi or ClusterApi()
-    wanted = GroupSelection(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 
     def stamp() -> str:
         return datetime.fromtimestamp(now(), UTC).isoformat()
@@ -99,7 +136,11 @@ async def _clusterapi(
     async with AsyncExitStack() as stack:
         if section.kubeconfig is not None:
             client = LedApi(await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig)), leads)
-        yield ClusterApiProvider(client, wanted, stamp=stamp)
+        yield ClusterApiProvider(client, _selection(section), stamp=stamp)
+
+
+def _selection(section: ClusterApi) -> GroupSelection:
+    return GroupSelection(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 
 
 def missing_extra(settings: Settings) -> str | None:
@@ -122,28 +163,29 @@ def _is_installed(name: str) -> bool:
 
 
 @asynccontextmanager
-async def _externalgrpc(
-    section: ExternalGrpc, rules: ScaleDown, now: Callable[[], float] | None
-) -> AsyncIterator[NodeProvider]:
+async def _externalgrpc(section: ExternalGrpc) -> AsyncIterator["Client"]:
     from slackwater.adapters.cloud.externalgrpc.client import Tls, open_client
-    from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
 
     tls = None
     if (said := section.tls) is not None:
         tls = Tls(ca_file=said.ca_file, cert_file=said.cert_file, key_file=said.key_file, server_name=said.server_name)
-    defaults = GroupOptions(
-        utilization_threshold=rules.utilization_threshold,
-        gpu_utilization_threshold=rules.utilization_threshold,
-        unneeded_time=rules.unneeded_time / SECOND,
-        unready_time=rules.unready_time / SECOND,
-    )
     async with AsyncExitStack() as stack:
         opening = open_client(str(section.address), timeout_seconds=section.timeout / SECOND, tls=tls)
         try:
             client = await stack.enter_async_context(opening)
         except OSError as error:
             raise CloudError(f"autoscaler.providers.externalgrpc.tls: {error}") from error
-        yield ExternalGrpcProvider(client, defaults=defaults, now=now)
+        yield client
+
+
+def _defaults(settings: Settings) -> GroupOptions:
+    rules = settings.autoscaler.scale_down
+    return GroupOptions(
+        utilization_threshold=rules.utilization_threshold,
+        gpu_utilization_threshold=rules.utilization_threshold,
+        unneeded_time=rules.unneeded_time / SECOND,
+        unready_time=rules.unready_time / SECOND,
+    )
 
 
 def _entries(settings: Settings, provider: Provider) -> Iterator[Entry]:

@@ -1,21 +1,20 @@
-"""Connects the history: its state, its loop, its ConfigMaps, and the answers from it.
+"""Connects the history: its state, its loop, its store, and the answers from it.
 
 The leader answers from memory. A standby reads the ConfigMaps when it is asked, because the leader writes them.
 """
 
 import math
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
 from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.history import ConfigMapHistory
-from slackwater.app.settings import Settings
-from slackwater.controllers.history.loop import HistoryLoop
+from slackwater.controllers.history.loop import HistoryLoop, HistoryStore
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import History, newest, past_of
+from slackwater.controllers.history.state import Chunk, History, newest, past_of
 from slackwater.model.history import HistoryLine, PastOfObject
 from slackwater.model.ids import PodKey, PodUid
 from slackwater.ports.clock import SteadyClock, Times
@@ -26,19 +25,28 @@ from slackwater_protocol.names import SCHEDULER_NAMESPACE
 #: A standby answers from what it has read before, unless that is older than this.
 _FRESH_SECONDS: Final = 5.0
 _STILL_READ: Final = "what earlier processes wrote is still being read"
-_IN_MEMORY: Final = "`history.persist` is false: the history begins with this process"
+_IN_MEMORY: Final = "the history is not persisted, so it begins with this process"
+
+
+class StoredHistory(HistoryStore, Protocol):
+    """Where the history is persisted: in ConfigMaps, or in a file."""
+
+    async def load(self) -> list[Chunk]:
+        """All stored chunks. Raises KubeError."""
+        ...
 
 
 class ServiceHistory:
     """The history of one `Service`: state, loop and store, and the answers from them."""
 
     def __init__(
-        self, settings: Settings, client: ApiPort, state_machine: StateMachine, *, times: Times, leads: Callable[[], bool]
+        self, state_machine: StateMachine, store: StoredHistory | None, *, times: Times, leads: Callable[[], bool]
     ) -> None:
+        """`store` is None if the history is in memory alone."""
         policy, self._steady = HistoryPolicy(), SteadyClock(times)
         self._leads = leads
         self._monotonic = times.monotonic
-        self._store = ConfigMapHistory(client, namespace=SCHEDULER_NAMESPACE) if settings.history.persist else None
+        self._store = store
         self.history = History(policy)
         self.loop = HistoryLoop(
             self.history,
@@ -94,7 +102,7 @@ async def read_history(client: ApiPort) -> History:
     return await _stored(ConfigMapHistory(client, namespace=SCHEDULER_NAMESPACE))
 
 
-async def _stored(store: ConfigMapHistory) -> History:
+async def _stored(store: StoredHistory) -> History:
     history = History(HistoryPolicy())
     history.restore(await store.load())
     return history

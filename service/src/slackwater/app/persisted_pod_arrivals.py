@@ -1,15 +1,17 @@
 """Persists the observations behind start-time SLOs: the pods' arrival history and the start times of node groups.
 
-In: `ArrivalWatch`, which watches arrivals, and the node group registry. Out: a ConfigMap, written every few minutes and read
-back after a restart; a restart loses the observations made since the last write. Built only if an SLO is configured.
+In: `ArrivalWatch`, which watches arrivals, and the node group registry. Out: a ConfigMap, or a file of
+a shadow, written every few minutes and read back after a restart; a restart loses the observations made since the last
+write. Built only if an SLO is configured.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 import anyio
 import structlog
 
-from slackwater.adapters.kube.config_maps import ArrivalsStore, BadArrivals
+from slackwater.adapters.kube.config_maps import BadArrivals
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
@@ -23,10 +25,18 @@ _AGAIN_SECONDS: Final = 10.0
 _READ_TIMEOUT_SECONDS: Final = 15.0
 
 
+class StoredArrivals(Protocol):
+    """Where the observations are kept. Neither method raises anything but `KubeError` and `BadArrivals`."""
+
+    async def read(self) -> dict[str, Any] | None: ...
+
+    async def write(self, observed: Mapping[str, Any]) -> bool: ...
+
+
 class PersistedArrivals:
     """Loads the saved observations at the start, and saves them periodically."""
 
-    def __init__(self, arrival_watch: ArrivalWatch, group_registry: NodeGroupRegistry, store: ArrivalsStore) -> None:
+    def __init__(self, arrival_watch: ArrivalWatch, group_registry: NodeGroupRegistry, store: StoredArrivals) -> None:
         self.arrival_watch = arrival_watch
         self._group_registry = group_registry
         self._store = store

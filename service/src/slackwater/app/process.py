@@ -25,19 +25,24 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.api_calls import ApiPort, ApiReader
+from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.uvicorn_listener import serve_app, serve_direct
-from slackwater.adapters.kube.client import KubeClient, open_client
+from slackwater.adapters.kube.client import KubeClient, open_client, open_reader
 from slackwater.app.leader_election import Election, OpenListener, max_connections, open_election, open_listeners
+from slackwater.app.observing import ObservingService
 from slackwater.app.policies import dispatcher_config_of
 from slackwater.app.scheduler_config.check import unfollowed
 from slackwater.app.settings import Settings
+from slackwater.app.settings.reload import NO_OVERRIDES, Overrides
+from slackwater.app.shadow import ShadowService
 from slackwater.app.version_watch import FollowedVersion
 from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.ports.clock import Times
 from slackwater.ports.threads import keep_large_values_apart
+from slackwater.runtime.dispatcher import Dispatcher
 
 
 def raise_limit() -> int:
@@ -108,6 +113,61 @@ async def serve(
     _log.info("stopped")
 
 
+async def serve_shadow(
+    settings: Settings,
+    *,
+    config_path: str | None,
+    kubeconfig: str | None,
+    overrides: Overrides = NO_OVERRIDES,
+    api: AbstractAsyncContextManager[ApiReader] | None = None,
+    on_ready: Callable[[ShadowService], Awaitable[None]] | None = None,
+) -> None:
+    """Runs a shadow until SIGTERM, SIGINT or cancellation. It takes part in no election. `overrides`: what the command line
+    says in place of the file. The other arguments, and what is raised, as in `serve`."""
+    # Security: these random numbers are only used for jitter.
+    rng = Random()
+    raise_limit()
+    keep_large_values_apart()
+    async with AsyncExitStack() as stack:
+        sockets = stack.enter_context(ExitStack())
+        opened = open_listeners(settings.listeners, sockets, Times().wall)
+        reader = await stack.enter_async_context(open_reader(kubeconfig=kubeconfig) if api is None else api)
+        _log.info("listening", **_addresses(opened))
+        _log.info("a shadow: nothing is written", scheduler_name=settings.scheduler_name)
+        followed = FollowedVersion(reader)
+        async with anyio.create_task_group() as root:
+            with anyio.CancelScope() as running:
+                root.start_soon(_cancel_on_signal, running, sockets, name="signals")
+                while True:
+                    gc.unfreeze()
+                    kubernetes = await followed.find(settings)
+                    shadow = ShadowService(settings, reader, rng, certificates=_certificates(opened), kubernetes=kubernetes)
+                    async with anyio.create_task_group() as life:
+                        await _start(shadow, opened, life)
+                        if config_path is not None:
+                            life.start_soon(shadow.watch_settings, Path(config_path), overrides, name="settings")
+                        await _run_shadow(shadow, life)
+                        if on_ready is not None:
+                            await on_ready(shadow)
+                        await followed.changed(settings, kubernetes)
+                        life.cancel_scope.cancel()
+                    settings = shadow.settings
+            root.cancel_scope.cancel()
+    _log.info("stopped")
+
+
+async def _run_shadow(shadow: ShadowService, life: TaskGroup) -> None:
+    """Waits until everything was listed, then starts what plans and compares."""
+    await shadow.intake.listed()
+    _settle_garbage_collector()
+    _log.info("ready", nodes=len(shadow.state_machine.state.nodes), pods=len(shadow.state_machine.state.pods))
+    life.start_soon(shadow.history.loop.run, name="history")
+    life.start_soon(shadow.disagreement_loop.run, name="disagreements with kube-scheduler")
+    life.start_soon(shadow.audit.run, name="audit")
+    if shadow.autoscaler_service is not None:
+        life.start_soon(shadow.autoscaler_service.run, shadow.replica, name="autoscaler")
+
+
 class _ServiceRunner:
     """Builds and runs one `Service` after another. It holds what all of them share."""
 
@@ -124,10 +184,14 @@ class _ServiceRunner:
     async def run_once(self, settings: Settings, opened: Mapping[str, OpenListener]) -> Settings:
         """Builds a `Service` and runs it until its leadership term is over. Returns the settings for the next `Service`."""
         gc.unfreeze()  # lets the garbage collector free the objects of an earlier `Service`
-        certificates = {name: held for name, each in opened.items() if (held := each.certificates) is not None}
         kubernetes = await self._followed.find(settings)
         service = Service(
-            settings, self._client, self._rng, certificates=certificates, election=self._election, kubernetes=kubernetes
+            settings,
+            self._client,
+            self._rng,
+            certificates=_certificates(opened),
+            election=self._election,
+            kubernetes=kubernetes,
         )
         _log.info(
             "starting",
@@ -137,7 +201,9 @@ class _ServiceRunner:
             waiting_for=service.intake.unlisted,
         )
         async with anyio.create_task_group() as life:
-            await self._start(service, opened, life)
+            await _start(service, opened, life, service.dispatcher)
+            if self._config_path is not None:
+                life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
             life.start_soon(self._end_with_version, settings, kubernetes, life.cancel_scope, name="version of Kubernetes")
             await service.intake.listed()
             _settle_garbage_collector()
@@ -160,24 +226,6 @@ class _ServiceRunner:
                 await self._on_ready(service)
         return service.settings
 
-    async def _start(self, service: Service, opened: Mapping[str, OpenListener], life: TaskGroup) -> None:
-        ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
-        await life.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
-        if service.recording is not None:
-            life.start_soon(service.recording.run, name="recording")
-        await life.start(service.dispatcher.run, name="dispatcher")
-        life.start_soon(service.intake.run, name="intake")
-        life.start_soon(service.replica.run, name="planning process")
-        life.start_soon(service.ops.state.observer.run, name="dashboard observer")
-        await life.start(
-            serve_direct, service.extender_application, extender.sock, extender.certificates, name="extender listener"
-        )
-        connections = max_connections()
-        front = service.agents_application
-        await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
-        if self._config_path is not None:
-            life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
-
     async def _lead(self, service: Service, leadership_term: LeadershipTerm, life: TaskGroup) -> None:
         """Waits until this replica leads, and arranges that the run of the `Service` ends with the leadership term."""
         _log.info("standing by", leader=self._election.holder())
@@ -195,6 +243,28 @@ class _ServiceRunner:
         await leadership_term.over()
         _log.warning("not leading any more: what was decided is forgotten", leader=self._election.holder())
         life.cancel()
+
+
+async def _start(
+    service: ObservingService, opened: Mapping[str, OpenListener], life: TaskGroup, dispatcher: Dispatcher | None = None
+) -> None:
+    """Starts the listeners, and what keeps the cluster state current."""
+    ops, extender, agents = opened["ops"], opened["extender"], opened["agents"]
+    await life.start(serve_app, service.ops, ops.sock, ops.certificates, service.dashboards.close, name="ops listener")
+    if service.recording is not None:
+        life.start_soon(service.recording.run, name="recording")
+    if dispatcher is not None:
+        await life.start(dispatcher.run, name="dispatcher")
+    life.start_soon(service.intake.run, name="intake")
+    life.start_soon(service.replica.run, name="planning process")
+    life.start_soon(service.ops.state.observer.run, name="dashboard observer")
+    await life.start(serve_direct, service.extender_application, extender.sock, extender.certificates, name="extender listener")
+    front, connections = service.agents_application, max_connections()
+    await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
+
+
+def _certificates(opened: Mapping[str, OpenListener]) -> dict[str, Certificates]:
+    return {name: held for name, each in opened.items() if (held := each.certificates) is not None}
 
 
 def _addresses(opened: Mapping[str, OpenListener]) -> dict[str, str]:

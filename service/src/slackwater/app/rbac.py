@@ -1,7 +1,7 @@
 """The RBAC rules of the service: everything that it may do at the API server.
 
 In: the settings. Out: ClusterRole, Roles and bindings (`slackwater config rbac F`), `deploy/rbac.yaml`, and the chart's rules.
-A feature's rules are granted only if the configuration uses the feature.
+A feature's rules are granted only if the configuration uses the feature. A shadow gets those of its rules that read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -93,6 +93,8 @@ _KWOK: Final = (_rule("", "nodes", "create patch delete"),)
 _KWOK_RECORD: Final = _created("", "configmaps", "get patch", [CONFIG_MAP])
 #: The persisted arrival history of pods with a start-time SLO.
 _ARRIVALS: Final = (_rule("", "configmaps", "get patch", [ARRIVALS_CONFIG_MAP]),)
+#: The priorities of groups that an expander reads; in namespace kube-system.
+_PRIORITIES: Final = (_rule("", "configmaps", "get", [PRIORITIES_CONFIG_MAP]),)
 _CLUSTER_API: Final = (
     _rule(CLUSTER_API_GROUP, "machinedeployments machinesets machinepools", "get list"),
     _rule(CLUSTER_API_GROUP, "machinedeployments/scale machinesets/scale machinepools/scale", "update"),
@@ -120,13 +122,31 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "startTimeSLOs": _ARRIVALS,
         "leaderElection": _lease_rules("${lease}"),
     }
+    shadow = {"always": _RULES, "autoscaler": _AUTOSCALER, "slack": _SLACK, "kwok": _KWOK, "clusterapi": _CLUSTER_API}
+    shadow |= {"pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "priorities": _PRIORITIES}
+    named |= {f"shadow{name[0].upper()}{name[1:]}": read_only(rules) for name, rules in shadow.items()}
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
+
+
+#: The verbs that change nothing.
+_READING: Final = frozenset({"get", "list", "watch"})
+
+
+def read_only(rules: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The rules without what they allow beyond reading."""
+    read = ({**rule, "verbs": [verb for verb in rule["verbs"] if verb in _READING]} for rule in rules)
+    return tuple(rule for rule in read if rule["verbs"])
+
+
+def _is_shadow(settings: Settings | None) -> bool:
+    return settings is not None and settings.mode == "shadow"
 
 
 def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
     """The ClusterRole for the settings, or for the default settings. Rights on a separate management cluster of Cluster API
     are not included."""
-    return _role("ClusterRole", {"name": "slackwater"}, (*_RULES, *_provider_rules(settings or Settings())))
+    rules = (*_RULES, *_provider_rules(settings or Settings()))
+    return _role("ClusterRole", {"name": "slackwater"}, read_only(rules) if _is_shadow(settings) else rules)
 
 
 def record_role(settings: Settings) -> dict[str, Any] | None:
@@ -134,7 +154,8 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
     if not (settings.autoscaler.enabled and uses_kwok(settings)):
         return None
     namespace = settings.autoscaler.providers.kwok.namespace
-    return _role("Role", {"name": "slackwater-kwok", "namespace": namespace}, _KWOK_RECORD)
+    rules = read_only(_KWOK_RECORD) if _is_shadow(settings) else _KWOK_RECORD
+    return _role("Role", {"name": "slackwater-kwok", "namespace": namespace}, rules)
 
 
 def cleanup_rules() -> tuple[dict[str, Any], ...]:
@@ -153,8 +174,8 @@ def pause_role() -> dict[str, Any]:
 
 
 def history_role(settings: Settings | None) -> dict[str, Any] | None:
-    """The Role for the ConfigMaps of the history; None if the history is not persisted."""
-    if not (settings or Settings()).history.persist:
+    """The Role for the ConfigMaps of the history; None if the history is not persisted there."""
+    if not (settings or Settings()).history.persist or _is_shadow(settings):
         return None
     return _role("Role", {"name": "slackwater-history", "namespace": SCHEDULER_NAMESPACE}, _HISTORY)
 
@@ -164,20 +185,21 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
     autoscaler is off."""
     if not settings.autoscaler.enabled:
         return None
+    if _is_shadow(settings):
+        return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, _PRIORITIES)
     rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if slo_classes_of(settings) else ()))
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
 
 
 def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
-    priorities = _rule("", "configmaps", "get", [PRIORITIES_CONFIG_MAP])
-    return (*_created("", "configmaps", "get patch", [config_map]), priorities)
+    return (*_created("", "configmaps", "get patch", [config_map]), *_PRIORITIES)
 
 
 def lease_role(settings: Settings) -> dict[str, Any] | None:
     """The Role for the leader election's Lease; None if there is no election. If the Lease is kube-scheduler's, the Role still
     allows writes: both containers of the Pod share the account."""
     election = settings.leader_election
-    if election.mode == "none":
+    if election.mode == "none" or _is_shadow(settings):
         return None
     rules = _lease_rules(lease_name(settings))
     return _role("Role", {"name": "slackwater-leader-election", "namespace": election.resource_namespace}, rules)

@@ -33,6 +33,8 @@ class HistoryAction(StrEnum):
     SCALE_UP = "scale-up"
     REFUSED = "refused"
     BOUND = "bound"
+    #: The autoscaler decided this and did not do it.
+    WITHHELD = "withheld"
 
 
 #: The actions that end a pod's stay on a node.
@@ -117,6 +119,7 @@ _WORDS: Final[Mapping[HistoryAction, str]] = {
     HistoryAction.SCALE_UP: "nodes were requested for it{why}",
     HistoryAction.REFUSED: "refused{why}",
     HistoryAction.BOUND: "placed on {node}",
+    HistoryAction.WITHHELD: "decided and not done{why}",
 }
 
 

@@ -2,13 +2,14 @@
 
 It receives the outcome of each attempt of an effect (`DecisionLoggingWriter` wraps the writer), each record of the
 autoscaler's loop, and what `dashboard.observer` sees of pods and nodes. Each kind of decision has its own limit, so that a
-thousand binds do not push out the only drain. `story` returns what happened to one object. No decision reads this log, and it
+thousand binds do not push out the only drain. A decision that is withheld and made again by the next loop is one decision, with
+the times of the first and the last loop. `story` returns what happened to one object. No decision reads this log, and it
 is not persisted.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice, takewhile
 from typing import Final
@@ -28,9 +29,9 @@ from slackwater.model.effects import (
 )
 from slackwater.model.permits import read_written
 from slackwater.model.resources import Amounts
-from slackwater.model.texts import first_few
 from slackwater.ports.protocols import Outcome, Writer
-from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
+from slackwater.runtime.autoscaler.loop_record import LoopRecord
+from slackwater.runtime.autoscaler.withheld import needed_by_text, pods_of, withheld_by
 
 #: Decisions kept of each kind.
 _KEPT: Final = 500
@@ -58,9 +59,10 @@ _Note = tuple[int, float, ApiEffect, Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One decision as the dashboard shows it. `at` is Unix seconds; `number` increases with each decision. `about` is the kind
-    of object for a link to /explain: "pods", "nodes", "groups", or "" for none. `instead` says what else was considered.
-    `related` are further objects that the decision concerns, such as "nodes node-1" or "pods default/web"."""
+    """One decision as the dashboard shows it. `at` is Unix seconds; `number` increases with each decision. `times` says how
+    often it was made, and `until` when last (0.0: once). `about` is the kind of object for a link to /explain: "pods", "nodes",
+    "groups", or "" for none. `instead` says what else was considered. `related` are further objects that the decision concerns,
+    such as "nodes node-1" or "pods default/web"."""
 
     number: int
     at: float
@@ -71,6 +73,8 @@ class Decision:
     verdict: str
     instead: str = ""
     related: tuple[str, ...] = ()
+    times: int = 1
+    until: float = 0.0
 
     def concerns(self, about: str, name: str) -> bool:
         return (self.about == about and self.name == name) or f"{about} {name}" in self.related
@@ -86,6 +90,8 @@ class DecisionLog:
         self._effects: dict[str, deque[_Note]] = {kind: deque(maxlen=_KEPT) for kind in _KINDS.values()}
         self._others: dict[str, deque[Decision]] = {kind: deque(maxlen=_KEPT) for kind in KINDS}
         self.counts: Counter[str] = Counter()
+        #: What the last loop withheld: the decision for each of these effects.
+        self._withheld: dict[Hashable, Decision] = {}
 
     @property
     def number(self) -> int:
@@ -119,13 +125,14 @@ class DecisionLog:
         number, at, verdict = self._number, self._wall() if at is None else at, "done" if done else "refused"
         self._others[kind].append(Decision(number, at, kind, about, name, text, verdict, instead=instead, related=related))
 
-    def loop(self, record: LoopRecord) -> None:
-        """Notes the decisions of one ended autoscaler loop: node group size changes, and drains that began or ended."""
+    def loop(self, record: LoopRecord) -> list[Decision]:
+        """Notes the decisions of one ended autoscaler loop: node group size changes, and drains that began or ended. Returns
+        the withheld ones that the loop before had not made."""
         for call, problem in record.asked:
-            text = f"from {call.seen} to {call.to} nodes{_needed_by(record.needed_by.get(call.group))}"
+            text = f"from {call.seen} to {call.to} nodes{needed_by_text(record.needed_by.get(call.group))}"
             text += f": {problem}" if problem is not None else ""
             instead = _other_groups(record, call.group)
-            pods = _pods_of(record.needed_by.get(call.group))
+            pods = pods_of(record.needed_by.get(call.group))
             done = problem is None
             self.seen("grow", "groups", call.group, text, at=record.at, done=done, instead=instead, related=pods)
         scale_down = record.scale_down
@@ -136,6 +143,32 @@ class DecisionLog:
             text = f"{end.outcome} after {end.seconds:.0f} s, {end.evicted} pods evicted{why}"
             done = end.outcome != "rolled-back"
             self.seen("remove node", "nodes", end.order.node, text, at=record.at, done=done)
+        return self._note_withheld(record)
+
+    def _note_withheld(self, record: LoopRecord) -> list[Decision]:
+        before, self._withheld, new = self._withheld, {}, []
+        for found in withheld_by(record):
+            instead = _other_groups(record, found.name) if found.kind == "grow" else _nodes_kept(record)
+            if (last := before.get(found.key)) is None:
+                self._number += 1
+                self.counts[found.kind] += 1
+                named = (found.kind, found.about, found.name, found.text)
+                decision = Decision(self._number, record.at, *named, "withheld", related=found.related)
+                new.append(decision)
+            else:
+                decision = replace(last, text=found.text, times=last.times + 1, until=record.at)
+            self._keep(found.kind, last, replace(decision, instead=instead))
+            self._withheld[found.key] = decision
+        return new
+
+    def _keep(self, kind: str, last: Decision | None, decision: Decision) -> None:
+        """Keeps the decision in the place of `last`, or as the newest of its kind."""
+        kept = self._others[kind]
+        place = next((at for at, each in enumerate(kept) if last is not None and each.number == last.number), None)
+        if place is not None:
+            kept[place] = decision
+        elif last is None:
+            kept.append(decision)
 
     def newest(self, most: int, *, after: int = 0) -> list[Decision]:
         """The newest `most` decisions with a number above `after`, the newest first."""
@@ -155,22 +188,6 @@ class DecisionLog:
 def _decisions(kind: str, notes: deque[_Note]) -> Iterator[Decision]:
     """The decisions of one kind, the newest first; formatted one by one."""
     return (_decision(kind, note) for note in reversed(notes))
-
-
-def _needed_by(needed_by: NeededBy | None) -> str:
-    """The part of a sentence that says what a scale-up is for; empty if that is unknown (None)."""
-    if needed_by is None:
-        return ""
-    if not needed_by.n_pods:
-        return ", for its minimum size"
-    if needed_by.for_placeholders:
-        return f", to keep room for pods to come: {needed_by.n_pods} placeholders"
-    pods = [str(key) for key in needed_by.first]
-    return f", for {first_few(pods, len(pods), total=needed_by.n_pods)}"
-
-
-def _pods_of(needed_by: NeededBy | None) -> tuple[str, ...]:
-    return () if needed_by is None else tuple(f"pods {key}" for key in needed_by.first)
 
 
 def _other_groups(record: LoopRecord, group: str) -> str:

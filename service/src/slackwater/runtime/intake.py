@@ -100,9 +100,9 @@ class Intake:
         #: Number of events that could not be applied, by event type.
         self.failed: Counter[str] = Counter()
 
-    def connect(self, dispatcher: Dispatcher, *changed: Callable[[], None]) -> None:
+    def connect(self, dispatcher: Dispatcher | None, *changed: Callable[[], None]) -> None:
         """Sets the dispatcher that receives the effects, and the callbacks to call after each event. Not an argument of the
-        constructor because the dispatcher itself needs `take`."""
+        constructor because the dispatcher itself needs `take`. None: it stays a standby for ever, as a shadow does."""
         self._dispatcher = dispatcher
         self._changed = changed
 
@@ -159,8 +159,8 @@ class Intake:
             return []
 
     def _submit(self, effects: Iterable[Effect]) -> None:
-        assert self._dispatcher is not None
         if not self._standby:
+            assert self._dispatcher is not None
             self._dispatcher.submit_all(effects)
         for changed in self._changed:
             changed()

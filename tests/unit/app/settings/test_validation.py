@@ -42,7 +42,7 @@ REFUSALS = [
     ),
     (
         "scheduler_name: x",
-        "scheduler_name: got an unknown key, want one of apiVersion, kind, schedulerName, scheduler, featureGates, "
+        "scheduler_name: got an unknown key, want one of apiVersion, kind, mode, schedulerName, scheduler, featureGates, "
         "leaderElection, listeners, extender, nodes, vertical, migration, preemption, autoscaler, kube, audit, "
         "recording, history, explain (did you mean schedulerName?)",
     ),

@@ -21,7 +21,7 @@ from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
 from tests.faults.virtualloop import VIRTUAL
 from tests.support.builders import a_node, a_pod
 from tests.support.planners import InlinePlanning, a_feed
-from tests.support.scaling import Scenario, switched_off
+from tests.support.scaling import Scenario, an_actor, switched_off
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +71,7 @@ async def running(
     autoscaler = Autoscaler(
         scenario.state_machine,
         scenario.providers(),
+        actor=an_actor(scenario.providers(), scenario.group_registry, lambda: Instant(anyio.current_time()), leading),
         group_registry=scenario.group_registry,
         planning=InlinePlanning(a_feed(scenario.state_machine)),
         rules=lambda: ScaleUpRules(policy=scenario.policy),

@@ -132,3 +132,22 @@ def test_a_scale_up_names_its_pods_and_is_shown_for_each_of_them() -> None:
     assert grown.text == "from 1 to 3 nodes, for default/p0, default/p1, default/p2 and 2 more"
     assert least.text == "from 1 to 3 nodes, for its minimum size"
     assert log.story("pods", "default/p1", 9) == [grown]
+
+
+def test_what_each_loop_withholds_again_is_one_decision_with_its_times() -> None:
+    log = DecisionLog(lambda: 0.0)
+
+    def loop(number: int, *targets: int) -> list[str]:
+        calls = [Grow(group=GroupName(f"g{to}"), provider="kwok", seen=1, to=to) for to in targets]
+        record = LoopRecord(number=number, at=UnixTime(10.0 * number), generation=Generation(1), withheld=[*calls])
+        return [new.name for new in log.loop(record)]
+
+    assert [loop(1, 3), loop(2, 3, 4), loop(3, 3), loop(4), loop(5, 3)] == [["g3"], ["g4"], [], [], ["g3"]]
+    seen = [(each.name, each.at, each.times, each.until, each.verdict) for each in log.newest(9)]
+    assert seen == [
+        ("g3", 50.0, 1, 0.0, "withheld"),
+        ("g4", 20.0, 1, 0.0, "withheld"),
+        ("g3", 10.0, 3, 30.0, "withheld"),
+    ]
+    assert [each.text for each in log.newest(1)] == ["would grow from 1 to 3 nodes"]
+    assert (log.number, log.counts["grow"]) == (3, 3)

@@ -1,7 +1,8 @@
 """The ops listener's ASGI application: health, metrics, status, state dump, explanations, history, dashboard, what-if, drains,
 report log.
 
-Everything but `POST /drains/{node}/cancel` only reads the state. `callers` decides who may ask, and how often.
+Everything but `POST /drains/{node}/cancel` only reads the state, and a shadow refuses that. `callers` decides who may ask, and
+how often.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,6 +28,7 @@ from slackwater.adapters.http.state_metrics import node_metrics
 from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Status, StatusOf, StatusSources, add_status
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.explain.findings import Explanation
+from slackwater.model.authority import SHADOW
 from slackwater.model.history import PastOfObject
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer, written
@@ -56,7 +58,7 @@ class Cancelled(JsonAnswer, frozen=True, kw_only=True):
     answer: Annotated[Literal["cancelled"], Meta(description="Its removal is being rolled back.")] = written("cancelled")
 
 
-def add_drains(app: FastAPI, cancel: Callable[[NodeName], CancelResult]) -> None:
+def add_drains(app: FastAPI, cancel: Callable[[NodeName], CancelResult], *, shadow: bool = False) -> None:
     """Adds the route that cancels the drain of a node."""
 
     @app.post(
@@ -66,11 +68,13 @@ def add_drains(app: FastAPI, cancel: Callable[[NodeName], CancelResult]) -> None
         responses={
             200: described(Cancelled),
             _NOT_FOUND: {"description": "The node is not being removed."},
-            _CONFLICT: {"description": "Too late: its provider was asked to delete it."},
+            _CONFLICT: {"description": "Too late: its provider was asked to delete it. Or the service is a shadow."},
         },
     )
     async def cancel_drain(node: str, request: Request) -> Response:
         check_caller(request)
+        if shadow:
+            raise HTTPException(_CONFLICT, SHADOW)
         answer = cancel(NodeName(node))
         if answer == "none":
             raise HTTPException(_NOT_FOUND, f"node {node}: is not being removed")
@@ -114,39 +118,40 @@ def ops_app(
     what_happened: HistoryQuery,
     report_log: ReportLog | None,
     certificates: Mapping[str, Certificates],
+    shadow: bool = False,
 ) -> FastAPI:
     """Creates the ASGI application.
 
     `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run. `listeners` are the open
     dashboard streams; the caller closes them at shutdown. The caller also runs the dashboard's observer, which is
     `state.observer` of the returned application. `certificates` has an entry for each listener with TLS, by listener name.
+    `shadow`: nothing is written.
     """
-    app = AnsweringApp(
-        _ANSWERS,
-        title="Slackwater ops",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url="/openapi.json",
-        responses=FORBIDDEN_ANSWER,
-    )
+    titles = {"title": "Slackwater ops", "version": __version__, "docs_url": None, "redoc_url": None}
+    app = AnsweringApp(_ANSWERS, openapi_url="/openapi.json", responses=FORBIDDEN_ANSWER, **titles)
     app.add_middleware(OwnNames)
-    _add_health(app, readiness)
+    _add_health(app, readiness, "ok\n" if not shadow else f"ok\n{SHADOW}\n")
     sources = StatusSources(
-        settings=settings, autoscaler=autoscaler, event_sources=event_sources, leader=leader, certificates=certificates
+        settings=settings,
+        autoscaler=autoscaler,
+        event_sources=event_sources,
+        leader=leader,
+        certificates=certificates,
+        shadow=shadow,
     )
     status = StatusOf(state_machine, readiness, sources, clock)
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
-    add_pages(app)
+    notice = "Shadow: nothing is written" if shadow else ""
+    add_pages(app, notice)
     about = partial(_about, status, sources)
     observer = DashboardObserver(state_machine, decision_log, about, clock=clock, wall=wall)
     app.state.observer = observer
     frames = Frames(state_machine, observer, about=about, clock=clock, wall=wall)
     add_series(app, observer)
     add_stream(app, frames, listeners, ready=lambda: readiness.ready)
-    add_drains(app, cancel_drain)
-    add_explain(app, explain, ready=lambda: readiness.ready)
+    add_drains(app, cancel_drain, shadow=shadow)
+    add_explain(app, explain, ready=lambda: readiness.ready, notice=notice)
     add_history(app, what_happened)
     add_report(app, report_log)
     add_what_if(app, what_if, ready=lambda: readiness.ready)
@@ -163,7 +168,7 @@ def _add_metrics(app: FastAPI, state_machine: StateMachine, registry: CollectorR
         return Response(body, media_type=CONTENT_TYPE_LATEST)
 
 
-def _add_health(app: FastAPI, readiness: Readiness) -> None:
+def _add_health(app: FastAPI, readiness: Readiness, well: str) -> None:
     @app.get("/livez", response_class=PlainTextResponse, summary="200 while the event loop answers")
     async def livez() -> str:
         return "ok\n"
@@ -172,7 +177,7 @@ def _add_health(app: FastAPI, readiness: Readiness) -> None:
     @app.get("/healthz", response_class=PlainTextResponse, summary="As /readyz")
     async def readyz(response: Response) -> str:
         if readiness.ready:
-            return "ok\n"
+            return well
         response.status_code = 503
         return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
 

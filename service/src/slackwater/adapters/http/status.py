@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Response
 from msgspec import Meta
@@ -64,6 +64,10 @@ class Status(JsonAnswer, frozen=True, kw_only=True):
     """What `/statusz` answers."""
 
     version: Annotated[str, Meta(description="Version of the service.")]
+    mode: Annotated[
+        Literal["serve", "shadow"],
+        Meta(description="serve: decisions are carried out. shadow: the service only watches, and writes nothing."),
+    ]
     uptime_seconds: int
     ready: Annotated[bool, Meta(description="Everything was listed once.")]
     waiting_for: Annotated[list[str], Meta(description="Resource types not listed yet.")]
@@ -107,6 +111,7 @@ class StatusSources:
     event_sources: Callable[[], Mapping[str, EventSourceStatus]]
     leader: Callable[[], LeaderStatus]
     certificates: Mapping[str, Certificates]
+    shadow: bool = False
 
 
 class StatusOf:
@@ -125,6 +130,7 @@ class StatusOf:
         state_machine, sources = self._state_machine, self._sources
         return Status(
             version=__version__,
+            mode="shadow" if sources.shadow else "serve",
             uptime_seconds=int(self._clock() - self._began),
             ready=self._readiness.ready,
             waiting_for=list(self._readiness.unlisted),

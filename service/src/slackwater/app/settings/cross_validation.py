@@ -268,6 +268,8 @@ def _ineffective(settings: Settings) -> Iterator[str]:
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
+    if settings.history.file is not None and settings.mode != "shadow":
+        yield "history.file: has no effect unless mode is shadow: the history is in ConfigMaps"
     extender, migration = settings.extender, settings.migration
     if "percentage_of_nodes_to_score" in extender.model_fields_set and extender.bind:
         yield (

@@ -40,6 +40,9 @@ class Settings(Section):
     """The version of this format. A file must have it, so that an old file is never read as a new one."""
     kind: Literal["SlackwaterConfiguration"] = Field(default=KIND, examples=[KIND])
     """The kind of this file. A file must have it."""
+    mode: Literal["serve", "shadow"] = Field(default="serve", examples=["serve", "shadow"])
+    """What the service does with its decisions. serve by default: it carries them out. shadow: it watches, decides, plans and
+    explains, and writes nothing; kube-scheduler and agents get 503. `slackwater serve --shadow` says the same."""
     scheduler_name: SchedulerName = Field(default="slackwater", examples=["slackwater"])
     """The scheduler's name: in pods' `spec.schedulerName`, as the profile in kube-scheduler's file, and in the label by which
     agents find Slackwater. slackwater by default, so that it runs in addition to the cluster's own scheduler."""

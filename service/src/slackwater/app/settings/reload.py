@@ -8,7 +8,7 @@ interval. It compares content, not inode or mtime, because a ConfigMap is swappe
 content counts once two reads in a row agree: a half-written file may be valid.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -32,6 +32,7 @@ Needs = Literal["live", "restart", "scheduler"]
 NEEDS: Final[dict[Steps, Needs]] = {
     ("apiVersion",): "restart",
     ("kind",): "restart",
+    ("mode",): "restart",
     ("schedulerName",): "scheduler",
     ("scheduler",): "restart",
     ("featureGates",): "restart",
@@ -122,6 +123,10 @@ def _merged(old: SectionT, new: SectionT, at: Steps) -> SectionT:
 #: A file system that hangs longer than this counts as an unreadable file.
 READ_DEADLINE_SECONDS: Final = 10.0
 
+#: Values of keys at the top of the file, by the names of their fields.
+Overrides = Mapping[str, Any]
+NO_OVERRIDES: Final[Overrides] = {}
+
 OnChange = Callable[[Settings, Settings], None]
 OnRefused = Callable[[SettingsError], None]
 
@@ -138,8 +143,10 @@ async def watch_settings(
     current: Settings,
     interval_seconds: float = 1.0,
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep,
+    overrides: Overrides = NO_OVERRIDES,
 ) -> None:
     """Watches the file until cancelled. `current` are the settings in force; a file that has changed since then is noticed too.
+    `overrides` hold in place of what the file says.
 
     `on_refused(error)` is called once for each new content that cannot be used; the old settings then stay in force. Settings
     that `slackwater serve` refuses (`unsupported`) cannot be used either. `on_change(old, new)` is called when the settings
@@ -154,7 +161,7 @@ async def watch_settings(
         if content == previous and content != judged:
             judged = content
             try:
-                new = await anyio.to_thread.run_sync(_usable, content, str(path))
+                new = (await anyio.to_thread.run_sync(_usable, content, str(path))).model_copy(update=dict(overrides))
             except SettingsError as err:
                 is_refused = True
                 on_refused(err)

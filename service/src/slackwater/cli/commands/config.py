@@ -40,6 +40,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "YAML for `kubectl apply -f -`. Exit code 0; 2: the file is not valid.",
     )
     rights.add_argument("file", metavar="F", help="the file, YAML or JSON; - for stdin")
+    rights.add_argument(
+        "--shadow", action="store_true", help="those of a shadow, which only reads; as `mode: shadow` in the file"
+    )
     rights.set_defaults(run=run_rbac)
 
 
@@ -55,7 +58,8 @@ def run_rbac(args: argparse.Namespace) -> int:
     from slackwater.app.settings import SettingsError, loads
 
     try:
-        print(rbac.manifest(loads(text_of(args.file), source=name_of(args.file))), end="")
+        settings = loads(text_of(args.file), source=name_of(args.file))
+        print(rbac.manifest(settings.model_copy(update={"mode": "shadow"} if args.shadow else {})), end="")
     except SettingsError as err:
         print(f"slackwater: {err}", file=sys.stderr)
         return BAD_INPUT

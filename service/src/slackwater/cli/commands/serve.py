@@ -17,6 +17,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "schema` lists them); a changed file takes effect without a restart where that is safe.",
     )
     parser.add_argument("--config", metavar="F", help="configuration file, YAML or JSON")
+    parser.add_argument(
+        "--shadow", action="store_true", help="only watch, plan and explain, and write nothing; as `mode: shadow` in the file"
+    )
     parser.add_argument("--kubeconfig", metavar="F", help="how to reach the API server; without it the Pod's account")
     parser.add_argument("--log-format", choices=("json", "console"), help="default: console on a terminal, json anywhere else")
     parser.set_defaults(run=run)
@@ -27,7 +30,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.config == "-":
         raise CommandFailed(["--config: got -, want a file: it is watched for changes"])
-    settings = settings_from(args.config)
+    overrides = {"mode": "shadow"} if args.shadow else {}
+    settings = settings_from(args.config).model_copy(update=overrides)
     if problems := unsupported(settings):
         raise CommandFailed([f"{args.config}: {problem}" for problem in problems])
 
@@ -37,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from slackwater.adapters.kube.errors import KubeConfigError
     from slackwater.app.clouds import missing_extra
     from slackwater.app.prices import price_book_of
-    from slackwater.app.process import serve
+    from slackwater.app.process import serve, serve_shadow
     from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, score_profile_of
     from slackwater.cli.commands.logs import set_up_logs
     from slackwater.runtime.record_file import RecordError
@@ -57,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
     set_up_logs(args.log_format or ("console" if sys.stderr.isatty() else "json"))
     refused: list[str] = []
     try:
-        anyio.run(
-            partial(serve, settings, config_path=args.config, kubeconfig=args.kubeconfig),
-            backend_options={"use_uvloop": True},
-        )
+        paths = {"config_path": args.config, "kubeconfig": args.kubeconfig}
+        shadow = settings.mode == "shadow"
+        run_it = partial(serve_shadow, settings, overrides=overrides, **paths) if shadow else partial(serve, settings, **paths)
+        anyio.run(run_it, backend_options={"use_uvloop": True})
     except* (KubeConfigError, ListenError, RecordError) as group:
         refused = messages(group)
     if refused:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
-from slackwater.controllers.consolidation.outcome import ConsolidationPlan
+from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.consolidation.running_moves import Batch, RunningMove, Seen, begun
 from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions
 from slackwater.controllers.scaledown.state import NOTHING_REPLACED, KeptNode, Replacing, ScaleDownState
+from slackwater.model.authority import Withholds, withhold_nothing
 from slackwater.model.auxiliary import ControllerKey
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -39,11 +40,12 @@ class ConsolidationInquiry:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationRecord:
     """What consolidation did in one loop. `running`: the moves under way. `began`: how many moves began. `ended`: those that
-    ended since the last record. `plan`: the plan, if one was made."""
+    ended since the last record. `withheld`: moves that would have begun. `plan`: the plan, if one was made."""
 
     running: tuple[RunningMove, ...] = ()
     began: int = 0
     ended: tuple[RunningMove, ...] = ()
+    withheld: tuple[ConsolidationMove, ...] = ()
     plan: ConsolidationPlan | None = None
 
 
@@ -71,7 +73,9 @@ class ConsolidationLoop:
         longest_growth: float,
         longest_removal: float,
         most_leaving: int,
+        withholds: Withholds = withhold_nothing,
     ) -> None:
+        self._withholds = withholds
         self._policy = policy
         self._nodes = nodes
         self._busy = busy
@@ -183,7 +187,7 @@ class ConsolidationLoop:
         of them, or a node that is gone, does not begin."""
         if not healthy and self._batch.running:
             self._cancel("the cluster is unhealthy")
-        began = 0
+        began, withheld = 0, tuple[ConsolidationMove, ...]()
         if plan is not None:
             self._planned_at = now = self._clock()
             self._due, self._kept = frozenset(plan.due), {each.node: each for each in plan.kept}
@@ -191,7 +195,7 @@ class ConsolidationLoop:
             self._since = {name: self._since.get(name, now) for name in planned}
             if healthy:
                 young = {name for name, since in self._since.items() if now - since < self._policy().planned_time}
-                self._batch = begun(
+                batch = begun(
                     plan.moves,
                     group_status,
                     self._steady(),
@@ -200,6 +204,15 @@ class ConsolidationLoop:
                     there=self._nodes() - removing,
                     most=self._most_leaving,
                 )
-                began = len(self._batch.moves)
+                moves = tuple(each.move for each in batch.moves)
+                if self._is_withheld(moves):
+                    withheld = moves
+                else:
+                    self._batch, began = batch, len(moves)
         ended, self._ended = self._ended, ()
-        return ConsolidationRecord(running=self._batch.running, began=began, ended=ended, plan=plan)
+        return ConsolidationRecord(running=self._batch.running, began=began, ended=ended, withheld=withheld, plan=plan)
+
+    def _is_withheld(self, moves: Iterable[ConsolidationMove]) -> bool:
+        """Is any of the moves withheld? They depend on one another, so then none begins."""
+        groups = {group for move in moves for group in (*(e.group for e in move.leaving), *(e.owner for e in move.coming))}
+        return any(self._withholds("consolidation", group) is not None for group in groups)

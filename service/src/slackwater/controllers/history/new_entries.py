@@ -112,6 +112,14 @@ def of_announcement(event: Announce, at_ms: int) -> HistoryEntry | None:
     return HistoryEntry(at_ms=at_ms, action=action, pod=str(event.key), uid=short_uid(event.uid), why=why)
 
 
+def of_withheld(about: str, name: str, text: str, pods: Sequence[str], at_ms: int) -> list[HistoryEntry]:
+    """The entries about a decision that is not carried out: one about the node, or one about each pod that it is for."""
+    if about == "nodes":
+        return [HistoryEntry(at_ms=at_ms, action=HistoryAction.WITHHELD, node=name, why=fitting(text))]
+    why = fitting(f"{name} {text}")
+    return [HistoryEntry(at_ms=at_ms, action=HistoryAction.WITHHELD, pod=pod, why=why) for pod in pods or ("",)]
+
+
 #: How the Event about a node's removal begins. The entry leaves this out, since its action says the same.
 _REMOVED: Final = "node is removed, since it is "
 

@@ -25,11 +25,13 @@ from slackwater.controllers.scaledown.state import (
     Eviction,
     Removable,
     Replacing,
+    ScaleDownPlan,
     ScaleDownState,
     restored,
     soft_taints,
 )
 from slackwater.controllers.scaledown.utilization import is_gpu
+from slackwater.model.authority import Withholds, withhold_nothing
 from slackwater.model.auxiliary import Targets
 from slackwater.model.effects import (
     Announce,
@@ -67,12 +69,14 @@ _REPLACED: Final[Mapping[DisruptionReason, str]] = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleDownRecord:
     """What one loop saw and did about removals. `unneeded`: removable nodes by group. `reasons`: kept nodes by reason. `begun`:
-    nodes whose removal began. `under_way`: as in `Drains.under_way`. `evaluated`: nodes that the plan tried."""
+    nodes whose removal began. `withheld`: removals that would have begun. `under_way`: as in `Drains.under_way`. `evaluated`:
+    nodes that the plan tried."""
 
     status: Status | None = None
     unneeded: Mapping[GroupName, int] = field(default_factory=dict)
     reasons: Mapping[UnremovableReason, int] = field(default_factory=dict)
     begun: tuple[NodeName, ...] = ()
+    withheld: tuple[DrainOrder, ...] = ()
     given_up: tuple[NodeName, ...] = ()
     ended: tuple[DrainEnd, ...] = ()
     under_way: tuple[int, int] = (0, 0)
@@ -101,7 +105,9 @@ class ScaleDownLoop:
         clock: Callable[[], Instant],
         steady: Callable[[], UnixTime],
         wall: Callable[[], UnixTime],
+        withholds: Withholds = withhold_nothing,
     ) -> None:
+        self._withholds = partial(withholds, "scale-down")
         self._state_machine = state_machine
         self._drains = state_machine.drains
         self._group_registry = group_registry
@@ -182,7 +188,7 @@ class ScaleDownLoop:
         self, group_status: Mapping[GroupName, NodeGroupStatus], policy: ScaleDownPolicy, now: UnixTime
     ) -> ScaleDownState:
         """The state after a start, by the nodes' taints. Resumes the removals that the taints show, except those of nodes in no
-        group of ours: somebody else began these."""
+        group that is ours to shrink: somebody else began these."""
         longest = 2 * max(policy.unneeded_time, policy.unready_time)
         state = restored((node for _, node in self._state_machine.state.nodes), now=now, longest_seconds=longest)
         membership = Membership(found.group for found in group_status.values())
@@ -190,7 +196,7 @@ class ScaleDownLoop:
         for name, stamp in state.deleted_set.items():
             node = self._node(name)
             group = None if node is None else membership.group_of(node)
-            if node is None or group is None:
+            if node is None or group is None or self._withholds(group) is not None:
                 state = state.ended(name)
             else:
                 orders.append(DrainOrder(node=name, uid=node.uid, group=group, empty=False, stamp=stamp))
@@ -272,13 +278,14 @@ class ScaleDownLoop:
         self._kept_for_slack = {each.node: each.detail for each in kept if each.unremovable_reason is slack}
         self._over_budget = {}
         given_up = (*given_up, *self.give_up(found.given_up))
-        batch = self._begin(found, group_status) if healthy and not given_up else None
+        batch, withheld = self._begin(found, group_status) if healthy and not given_up else (None, ())
         self._mark()
         return ScaleDownRecord(
             status=None if batch is None else batch.status,
             unneeded=plan.unneeded,
             reasons=found.reasons,
             begun=() if batch is None else batch.nodes,
+            withheld=withheld,
             given_up=given_up,
             ended=self._ended,
             under_way=self._drains.under_way(),
@@ -296,8 +303,34 @@ class ScaleDownLoop:
         self._submit(effects)
         return answer == "cancelled"
 
-    def _begin(self, found: ScaleDownProposal, group_status: Mapping[GroupName, NodeGroupStatus]) -> RemovalBatch:
-        now, unix_now = self._clock(), self._steady()
+    def _begin(
+        self, found: ScaleDownProposal, group_status: Mapping[GroupName, NodeGroupStatus]
+    ) -> tuple[RemovalBatch, tuple[DrainOrder, ...]]:
+        """Begins removals; returns them, and those that would begin if they were not withheld."""
+        plan, unix_now = found.plan, self._steady()
+        held = tuple(each for each in plan.removable if self._withholds(each.group) is not None)
+        would: RemovalBatch | None = None
+        if held:
+            would = self._batch(replace(plan, removable=held), group_status)
+            plan = replace(plan, removable=tuple(each for each in plan.removable if self._withholds(each.group) is None))
+        batch = self._batch(plan, group_status)
+        # Two batches, because empty nodes need not wait until all others are tainted.
+        for some in (batch.empty, batch.drains):
+            orders = self._orders(some, unix_now)
+            for one, order in orders:
+                self._announce_removal(one, order)
+            self._submit(self._state_machine.begin_drains([order for _, order in orders], self._clock()))
+            assert self.state is not None
+            self.state = self.state.begun([order.node for _, order in orders], unix_now)
+        if would is None:
+            return batch, ()
+        if not plan.removable:  # "started" would say that a removal has begun
+            batch.status = "waiting" if would.status == "started" else would.status
+        return batch, tuple(order for _, order in self._orders((*would.empty, *would.drains), unix_now))
+
+    def _batch(self, plan: ScaleDownPlan, group_status: Mapping[GroupName, NodeGroupStatus]) -> RemovalBatch:
+        """The removals of the plan that may begin now."""
+        now = self._clock()
         removals, drains = self._drains.under_way()
         cooling, failing = self._cooling(group_status, now), self._cooling(group_status, now, only_failures=True)
         refused = {name for name in group_status if self._group_registry.last_deletion_refused(name)}
@@ -306,23 +339,17 @@ class ScaleDownLoop:
                 each.setdefault(drain.order.group, f"{drain.order.node} goes first, since a deletion was refused")
         disruptions = self.disruptions(group_status)
         batch = choose_batch(
-            found.plan,
+            plan,
             {name: each.group for name, each in group_status.items()},
             self._policy(),
             RunningRemovals(removals=removals, drains=drains),
-            now=unix_now,
+            now=self._steady(),
             cooling=cooling,
             failing=failing,
             refused=refused,
             disruptions=disruptions,
         )
-        self._over_budget = over_budget(found.plan, batch, disruptions)
-        # Two batches, because empty nodes need not wait until all others are tainted.
-        for some in (batch.empty, batch.drains):
-            orders = [order for one in some if (order := self._order(one, unix_now)) is not None]
-            self._submit(self._state_machine.begin_drains(orders, now))
-            assert self.state is not None
-            self.state = self.state.begun([order.node for order in orders], unix_now)
+        self._over_budget = {**self._over_budget, **over_budget(plan, batch, disruptions)}
         return batch
 
     def disruptions(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> dict[GroupName, GroupDisruptions]:
@@ -343,29 +370,37 @@ class ScaleDownLoop:
         )
         return {name: why for name in names if (why := cooling(name)) is not None}
 
-    def _order(self, found: Removable, unix_now: UnixTime) -> DrainOrder | None:
-        """The order to remove the node, which it also announces; None if the node has gone since the plan was made."""
-        node = self._node(found.node)
-        if node is None:
-            return None
+    def _orders(self, found: Iterable[Removable], unix_now: UnixTime) -> list[tuple[Removable, DrainOrder]]:
+        """The orders to remove these nodes, without those that have gone since the plan was made."""
+        return [
+            (
+                one,
+                DrainOrder(
+                    node=node.name,
+                    uid=node.uid,
+                    group=one.group,
+                    empty=one.empty,
+                    stamp=unix_now,
+                    ready=one.ready,
+                    gpu=any(is_gpu(name) and amount for name, amount in node.scalars),
+                    destinations=tuple((pod.key, target) for pod, target in one.moves if not is_placeholder(pod)),
+                ),
+            )
+            for one in found
+            if (node := self._node(one.node)) is not None
+        ]
+
+    def _announce_removal(self, found: Removable, order: DrainOrder) -> None:
         words = "empty" if found.empty else found.removal_score.words()
         why = "it is not needed" if found.replaced_for is None else _REPLACED[found.replaced_for]
-        self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since {why}: {words}")
-        return DrainOrder(
-            node=node.name,
-            uid=node.uid,
-            group=found.group,
-            empty=found.empty,
-            stamp=unix_now,
-            ready=found.ready,
-            gpu=any(is_gpu(name) and amount for name, amount in node.scalars),
-            destinations=tuple((pod.key, target) for pod, target in found.moves if not is_placeholder(pod)),
-        )
+        self._announce(order.node, order.uid, "Normal", "ScaleDown", f"node is removed, since {why}: {words}")
 
     def _mark(self) -> None:
         """Writes and removes soft taints of candidates, a few in each loop."""
         assert self.state is not None
-        nodes = (node for _, node in self._state_machine.state.nodes)
+        groups = (each.group for each in self._group_registry.group_status.values())
+        held = Membership(group for group in groups if self._withholds(group.name) is not None)
+        nodes = (node for _, node in self._state_machine.state.nodes if held.group_of(node) is None)
         self._submit(soft_taints(nodes, self.state, most=self._policy().max_soft_taints))
 
     def _node(self, name: NodeName) -> Node | None:

@@ -15,13 +15,13 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 import anyio
 import structlog
 
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import ScaleUpInfo
+from slackwater.cluster.nodegroups.status import GroupCleanup, Grow, ScaleUpInfo
 from slackwater.controllers.consolidation.loop import ConsolidationLoop
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.controllers.loop_plans import Inquiry, Plans, ScaleUpRules
@@ -30,6 +30,7 @@ from slackwater.controllers.scaledown.replica_plan import ScaleDownProposal
 from slackwater.controllers.scaleup.outcome import PlanFailure, ScaleUp
 from slackwater.controllers.scaleup.plan_events import Announcer, stuck, stuck_note, triggered
 from slackwater.controllers.slack.report import slack_problems
+from slackwater.model.authority import Capability, Withholds, withhold_nothing
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.changes import Changes
 from slackwater.model.effects import Effect
@@ -40,7 +41,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, is_placeholder
 from slackwater.model.start_time_slo import Observed
 from slackwater.ports.clock import Clocks, Watch
-from slackwater.ports.protocols import NodeProvider
+from slackwater.ports.protocols import GroupReader
 from slackwater.runtime.autoscaler.group_observations import GroupObserver
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopDurations, LoopRecord, NeededBy, is_healthy
 from slackwater.runtime.autoscaler.provider_calls import Actor
@@ -74,6 +75,8 @@ class LoopConfig:
     status_object: PodKey = _STATUS_OBJECT
 
 
+_Call = TypeVar("_Call", bound=Grow | GroupCleanup)
+
 #: Writes the status object. Does not raise errors of the API server.
 StatusWriter = Callable[[LoopRecord], Awaitable[None]]
 
@@ -88,8 +91,9 @@ class Autoscaler:
     def __init__(
         self,
         state_machine: StateMachine,
-        providers: Sequence[NodeProvider],
+        providers: Sequence[GroupReader],
         *,
+        actor: Actor | None,
         group_registry: NodeGroupRegistry,
         planning: LoopPlanner,
         rules: Callable[[], ScaleUpRules],
@@ -103,11 +107,11 @@ class Autoscaler:
         leading: Callable[[], bool] = lambda: True,
         prepare: Callable[[], Awaitable[Sequence[str]]] = _nothing,
         observed: Callable[[], tuple[Observed, ...]] = tuple,
+        withholds: Withholds = withhold_nothing,
     ) -> None:
-        """Creates the loop; `run` runs it. `rules` is called once per loop, `leading` before each change.
-
-        `prepare` runs before each plan and returns notes for the status. `observed` returns the observations of pod classes
-        with a start-time SLO.
+        """Creates the loop; `run` runs it. `rules` is called once per loop, `leading` before each change. `actor` makes the
+        calls to providers that `withholds` does not withhold; None if it withholds all. `prepare` runs before each plan and
+        returns notes for the status. `observed` returns the observations of pod classes with a start-time SLO.
         """
         self._state_machine = state_machine
         self.group_registry = group_registry
@@ -124,8 +128,7 @@ class Autoscaler:
         self._consolidation_loop = consolidation_loop
         self._observed = observed
         self._announcer = Announcer()
-        by_name, seconds = {provider.name: provider for provider in providers}, config.call_seconds
-        self._actor = Actor(by_name, group_registry, clock=clocks.clock, leading=leading, timeout_seconds=seconds)
+        self._actor, self._withholds, seconds = actor, withholds, config.call_seconds
         self._sensor = GroupObserver(state_machine, providers, group_registry, clocks=clocks, timeout_seconds=seconds)
         self._woken = anyio.Event()
         self._seen_stuck = self._seen_ready = 0
@@ -274,11 +277,17 @@ class Autoscaler:
         """Observes the groups. If instances are lost, has the providers delete them, and observes the groups again. Returns the
         errors of providers that did not answer, by the provider's name."""
         silent = await self._sensor.observe(watch)
-        due_cleanups = self.group_registry.due_cleanups(self._clocks.clock())
-        if due_cleanups:
+        due_cleanups = self._allowed("scale-up", self.group_registry.due_cleanups(self._clocks.clock()), record)
+        if due_cleanups and self._actor is not None:
             await self._actor.clean(due_cleanups, record)
             silent = {**silent, **await self._sensor.observe(watch)}
         return silent
+
+    def _allowed(self, capability: Capability, calls: Iterable[_Call], record: LoopRecord) -> list[_Call]:
+        """The calls to make now. The others are noted as withheld."""
+        calls = list(calls)
+        record.withheld += (call for call in calls if self._withholds(capability, call.group) is not None)
+        return [call for call in calls if self._withholds(capability, call.group) is None]
 
     async def _plan(self, record: LoopRecord, watch: Watch) -> Plans:
         inquiry: Inquiry | None = None
@@ -346,8 +355,10 @@ class Autoscaler:
             infos = [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)]
             # One call for a group must not be for pods and for replacements: nobody could tell which of them it grants.
             replacements = [] if infos else self._consolidation_loop.wanted()
-            granted = self.group_registry.grant([*infos, *replacements], self._clocks.clock())
-        await self._actor.grow(granted, record)
+            found = self.group_registry.grant([*infos, *replacements], self._clocks.clock())
+            granted = self._allowed("scale-up", found, record)
+        if self._actor is not None:
+            await self._actor.grow(granted, record)
         by_group = {scale_up.group: scale_up for scale_up in scale_ups}
         groups = self.group_registry.group_status
         grown = [

@@ -12,7 +12,7 @@ from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Node, is_daemon
 from slackwater.ports.clock import Clocks, Watch
-from slackwater.ports.protocols import NodeProvider, ProviderError
+from slackwater.ports.protocols import GroupReader, ProviderError
 from slackwater.runtime.state_machine import StateMachine
 
 _log = structlog.get_logger(__name__)
@@ -24,7 +24,7 @@ class GroupObserver:
     def __init__(
         self,
         state_machine: StateMachine,
-        providers: Sequence[NodeProvider],
+        providers: Sequence[GroupReader],
         group_registry: NodeGroupRegistry,
         *,
         clocks: Clocks,
@@ -46,12 +46,12 @@ class GroupObserver:
         return silent
 
 
-async def ask_providers(providers: Iterable[NodeProvider], *, timeout_seconds: float) -> tuple[list[NodeGroup], dict[str, str]]:
+async def ask_providers(providers: Iterable[GroupReader], *, timeout_seconds: float) -> tuple[list[NodeGroup], dict[str, str]]:
     """All groups of the providers that answered, and the errors of the others by provider name."""
     groups: list[NodeGroup] = []
     silent: dict[str, str] = {}
 
-    async def ask(provider: NodeProvider) -> None:
+    async def ask(provider: GroupReader) -> None:
         try:
             groups.extend(await provider.groups(timeout_seconds=timeout_seconds))
         except ProviderError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final, Literal, get_args
 
-from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
+from slackwater.cluster.nodegroups.status import GroupCleanup, Grow, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.consolidation.loop import ConsolidationRecord
 from slackwater.controllers.consolidation.running_moves import Outcome
 from slackwater.controllers.loop_plans import PendingCounts
@@ -70,9 +70,9 @@ class NeededBy:
 class LoopRecord:
     """The record of one loop, which fills it as it runs. `planned`: how many nodes the scale-up plan adds to each group;
     `needed_by`: what they are for. `costs`: what each group costs; empty without prices. `asked`: the scale-up calls to
-    providers, each with its error or None. `queued`: scale-ups that wait for a limit. `deleted`: lost instances that were
-    deleted, by group. `problems` are errors, those of providers that did not answer first; `notes` other remarks for
-    people."""
+    providers, each with its error or None. `withheld`: calls that were decided and are not made. `queued`: scale-ups that wait
+    for a limit. `deleted`: lost instances that were deleted, by group. `problems` are errors, those of providers that did not
+    answer first; `notes` other remarks for people."""
 
     number: int
     at: UnixTime
@@ -86,6 +86,7 @@ class LoopRecord:
     needed_by: Mapping[GroupName, NeededBy] = field(default_factory=dict)
     costs: Mapping[GroupName, GroupCost] = field(default_factory=dict)
     asked: list[tuple[Grow, ProviderError | None]] = field(default_factory=list)
+    withheld: list[Grow | GroupCleanup] = field(default_factory=list)
     queued: tuple[ScaleUpInfo, ...] = ()
     deleted: Counter[GroupName] = field(default_factory=Counter)
     #: The number of deleted instances by error code.

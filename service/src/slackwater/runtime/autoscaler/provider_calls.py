@@ -33,14 +33,14 @@ class Actor:
 
     def __init__(
         self,
-        providers: Mapping[str, NodeProvider],
+        providers: Sequence[NodeProvider],
         group_registry: NodeGroupRegistry,
         *,
         clock: Callable[[], Instant],
         leading: Callable[[], bool],
         timeout_seconds: float,
     ) -> None:
-        self._providers = providers
+        self._providers: Mapping[str, NodeProvider] = {provider.name: provider for provider in providers}
         self._group_registry = group_registry
         self._clock = clock
         self._leading = leading

@@ -19,6 +19,7 @@ from slackwater.controllers.slack.scale_up import SlackPlan
 from slackwater.model.ids import UnixTime
 from slackwater.model.prices import price_document
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, node_counts
+from slackwater.runtime.autoscaler.withheld import withheld_by
 
 #: The words of Cluster Autoscaler's status, which dashboards parse.
 _HEALTH: Final = {True: "Healthy", False: "Unhealthy"}
@@ -50,10 +51,17 @@ def record_document(record: LoopRecord) -> dict[str, Any]:
         "problems": list(record.problems),
         "notes": list(record.notes),
         "eventsLeftOut": record.events_left_out,
+        **_withheld(record),
         "scaleDown": None if record.scale_down is None else _scale_down_document(record.scale_down),
         "slack": None if record.slack is None else slack_document(record.slack),
         **_consolidation(record),
     }
+
+
+def _withheld(record: LoopRecord) -> dict[str, Any]:
+    """What was decided and not done; nothing where everything is done."""
+    found = [{"kind": each.kind, "name": each.name, "text": each.text} for each in withheld_by(record)]
+    return {"withheld": found} if found else {}
 
 
 def _consolidation(record: LoopRecord) -> dict[str, Any]:
@@ -235,6 +243,7 @@ def log_loop(record: LoopRecord) -> None:
         queued=sum(queued.nodes for queued in record.queued),
         deleted=dict(record.deleted),
         problems=list(record.problems),
+        withheld=sum(1 for _ in withheld_by(record)),
         **({} if record.scale_down is None else _scale_down_fields(record.scale_down)),
         **({} if record.slack is None else _slack_fields(record.slack)),
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.http.dashboard.routes import PAGE_HEADERS
+from slackwater.adapters.http.dashboard.routes import PAGE_HEADERS, notice_html
 from slackwater.model.texts import count_text
 
 HEADERS: Final = {**PAGE_HEADERS, "vary": "accept"}
@@ -31,7 +31,7 @@ def prefers_html(accept: str) -> bool:
     return "text/html" in accept
 
 
-def why_page(explanation: bytes, path: str) -> str:
+def why_page(explanation: bytes, path: str, notice: str = "") -> str:
     found = msgspec.json.decode(explanation)
     title = escape(f"Why: {found['object']}")
     return (
@@ -39,7 +39,8 @@ def why_page(explanation: bytes, path: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
         '<link rel="icon" href="/dashboard/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/dashboard/look.css">'
         '<link rel="stylesheet" href="/dashboard/bars.css"><link rel="stylesheet" href="/dashboard/views.css">'
-        f'</head><body><main class="page"><p><a href="/">Slackwater</a></p><h1>{escape(found["object"])}</h1>'
+        f'</head><body><main class="page"><p><a href="/">Slackwater</a></p>{notice_html(notice)}'
+        f"<h1>{escape(found['object'])}</h1>"
         f"{fragment(found, path)}{_history(found.get('history', ()))}</main></body></html>"
     )
 

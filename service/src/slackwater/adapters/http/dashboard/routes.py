@@ -11,6 +11,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from html import escape
 from importlib import resources
 from typing import Annotated, Any, Final, Literal
 
@@ -41,9 +42,19 @@ _MEDIA: Final = {
 }
 
 
-def add_pages(app: FastAPI) -> None:
-    """Adds the page at `/` and its other files under `/dashboard/`."""
-    page = resources.files(__package__).joinpath("static", "index.html").read_text("utf-8")
+#: Where a page has the notice that concerns all its views.
+_NOTICE: Final = "<!-- notice -->"
+
+
+def notice_html(notice: str) -> str:
+    """The notice at the top of each page; empty if there is none."""
+    return f'<p class="notice">{escape(notice)}</p>' if notice else ""
+
+
+def add_pages(app: FastAPI, notice: str = "") -> None:
+    """Adds the page at `/` and its other files under `/dashboard/`. `notice` is shown above every view."""
+    source = resources.files(__package__).joinpath("static", "index.html").read_text("utf-8")
+    page = source.replace(_NOTICE, notice_html(notice))
 
     @app.get("/", response_class=HTMLResponse, summary="The dashboard")
     async def dashboard() -> HTMLResponse:
@@ -190,6 +201,8 @@ class Step(JsonAnswer, frozen=True, kw_only=True):
     text: str
     verdict: str
     instead: Annotated[str, Meta(description="What else was considered.")]
+    times: Annotated[int, Meta(description="How often it was decided; one that is not carried out is decided again.")]
+    until: Annotated[float, Meta(description="Unix time of the last of several times; 0 for once.")]
 
 
 class Story(JsonAnswer, frozen=True, kw_only=True):

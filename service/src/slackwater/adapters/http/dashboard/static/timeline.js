@@ -2,9 +2,9 @@
 import { el, setText, tag } from "./dom.js";
 import { Sparkline } from "./spark.js";
 import { clock, many, number } from "./units.js";
-import { whyLink } from "./why.js";
+import { again, whyLink } from "./why.js";
 
-const VERDICTS = { refused: "refused", again: "tried again", unknown: "no answer" };
+const VERDICTS = { refused: "refused", again: "tried again", unknown: "no answer", withheld: "not done" };
 const SHOWN = 150;
 
 class TimelineView {
@@ -73,7 +73,7 @@ function collapsed(entries) {
 
 export function one(entry) {
   const name = entry.about ? whyLink(entry.about, entry.name) : entry.name;
-  return el("li", {}, el("time", { class: "dim" }, clock(entry.at)), " ", el("strong", {}, entry.kind), " ", name, " ", entry.text, entry.verdict in VERDICTS ? tag(VERDICTS[entry.verdict], "warn") : null,
+  return el("li", {}, el("time", { class: "dim" }, clock(entry.at)), " ", el("strong", {}, entry.kind), " ", name, " ", entry.text, entry.verdict in VERDICTS ? tag(VERDICTS[entry.verdict], entry.verdict === "withheld" ? "dim" : "warn") : null, again(entry),
     entry.instead ? el("div", { class: "dim" }, `Instead: ${entry.instead}`) : null);
 }
 

@@ -1,6 +1,6 @@
 // The page of one object, #/why/pod/namespace/name: the explanation as the service renders it, and what happened before.
 import { el, tag } from "./dom.js";
-import { age, clock } from "./units.js";
+import { age, clock, number } from "./units.js";
 
 const PATHS = { pod: "pods", node: "nodes", group: "groups", permit: "permits", migration: "migrations", gate: "gates" };
 const STORIES = { pod: "pods", permit: "pods", migration: "pods", gate: "pods", node: "nodes", group: "groups" };
@@ -120,9 +120,12 @@ function reach(reaches) {
   return parts.length ? `Older ones were dropped: ${parts.join(", ")} are complete.` : "";
 }
 
+// How often a decision was made that every loop makes again, and until when.
+export const again = (entry) => (entry.times > 1 ? el("span", { class: "dim" }, ` ${number(entry.times)} times, until ${clock(entry.until)}`) : null);
+
 function step(entry) {
   const to = entry.about ? whyLink(entry.about, entry.name) : entry.name;
-  return el("li", {}, el("time", { class: "dim" }, `${clock(entry.at)}, ${age(entry.at)} ago`), " ", el("strong", {}, entry.kind), " ", to, " ", entry.text, entry.verdict === "done" ? null : tag(entry.verdict, "warn"),
+  return el("li", {}, el("time", { class: "dim" }, `${clock(entry.at)}, ${age(entry.at)} ago`), " ", el("strong", {}, entry.kind), " ", to, " ", entry.text, entry.verdict === "done" ? null : entry.verdict === "withheld" ? tag("not done", "dim") : tag(entry.verdict, "warn"), again(entry),
     entry.instead ? el("div", { class: "dim" }, `Instead: ${entry.instead}`) : null);
 }
 

@@ -1,0 +1,1 @@
+"""What a shadow keeps on the file system of its Pod, since it writes nothing into the cluster."""
