@@ -168,3 +168,20 @@ async def test_the_loop_says_why_no_plan_replaces_a_node() -> None:
     assert re.fullmatch(r"consolidation: it costs .* an hour, and has to save .*; planned \d+ s ago", text)
     scene.consolidation = replace(EAGER, enabled=False)
     assert scene.consolidating.words(NodeName("web-0000")) == []
+
+
+@pytest.mark.parametrize("rest", [86_400.0, 0.0])
+async def test_moved_pods_rest_after_a_restart_too(rest: float) -> None:
+    """Small nodes replace a large one, and then there are still smaller ones."""
+    scene = ConsolidationScene(rules=replace(EAGER, pod_rest=rest, min_saving_ratio=0.1))
+    scene.machines("large", 32, size=1)
+    scene.machines("small", 8)
+    scene.settle()
+    scene.runs("web", ["large-0000"] * 4, cpu="500m")
+    await scene.pass_time(400)
+    assert scene.sizes() == {"large": 0, "small": 1}
+    scene.restart()
+    scene.machines("tiny", 3)
+    await scene.pass_time(400)
+    assert bool(scene.moved_twice) is (rest == 0.0)
+    assert scene.sizes()["tiny"] == int(rest == 0.0)

@@ -2,14 +2,19 @@
 
 from dataclasses import replace
 
+from slackwater.controllers.consolidation.loop import ConsolidationLoop
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
+from slackwater.controllers.history.policy import HistoryPolicy
+from slackwater.controllers.history.state import History, evictions
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.model.effects import Evict
+from slackwater.model.history import HistoryAction, HistoryEntry
 from slackwater.model.ids import NodeName
 from slackwater.model.prices import PriceBook
 from tests.support import installed
 from tests.support.cloud import Pool
 from tests.support.removing import machine
+from tests.support.scaling import a_consolidation_loop
 from tests.support.shrinking import ShrinkScene, Workload
 
 EAGER = replace(installed.CONSOLIDATION, enabled=True, min_node_age=120.0, interval=30.0, planned_time=30.0)
@@ -24,6 +29,7 @@ class ConsolidationScene(ShrinkScene):
     def __init__(self, *, scale_down: ScaleDownPolicy | None = None, rules: ConsolidationPolicy = EAGER) -> None:
         self.lives: dict[NodeName, float] = {}
         self.moved_twice: list[str] = []
+        self.history = History(HistoryPolicy())
         self._came: dict[NodeName, float] = {}
         self._successors: set[str] = set()
         super().__init__(scale_down=scale_down)
@@ -48,10 +54,23 @@ class ConsolidationScene(ShrinkScene):
 
     # --- what happens -----------------------------------------------------------------------------------------------------
 
+    def pod_name(self, workload: Workload) -> str:
+        return f"{workload.name}-{workload.made:05}"
+
+    def consolidation_loop(self) -> ConsolidationLoop:
+        """Each process knows what the history has when it begins."""
+        known = evictions(self.history)
+        self.consolidating = a_consolidation_loop(self.state_machine, lambda: self.consolidation, self.time, lambda: known)
+        return self.consolidating
+
     def _evict(self, effect: Evict) -> None:
         before, pod = self.watched.evicted, self.pods.get(effect.uid)
         super()._evict(effect)
-        if pod is not None and self.watched.evicted > before and pod.key.name in self._successors:
+        if pod is None or self.watched.evicted == before:
+            return
+        at_ms = round(self.time.wall() * 1000)
+        self.history.add(HistoryEntry(at_ms=at_ms, action=HistoryAction.EVICTED, pod=str(pod.key), uid=pod.uid))
+        if pod.key.name in self._successors:
             self.moved_twice.append(pod.key.name)
 
     def _end_pods(self) -> None:

@@ -6,7 +6,7 @@ rules are as simple as the tests need them: each pod goes to the first ready nod
 requests and its node selector alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from msgspec import structs
@@ -22,7 +22,7 @@ from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.effects import Announce, Effect
 from slackwater.model.events import NodeGone, NodeSeen, PodGone, PodSeen, Synced
-from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
 from slackwater.model.node_taints import repels
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod
@@ -84,7 +84,10 @@ def switched_off(state_machine: StateMachine, group_registry: NodeGroupRegistry)
 
 
 def a_consolidation_loop(
-    state_machine: StateMachine, policy: Callable[[], ConsolidationPolicy], time: Time
+    state_machine: StateMachine,
+    policy: Callable[[], ConsolidationPolicy],
+    time: Time,
+    moved_before: Callable[[], Mapping[PodKey, UnixTime]] = dict,
 ) -> ConsolidationLoop:
     return ConsolidationLoop(
         policy=policy,
@@ -95,6 +98,7 @@ def a_consolidation_loop(
         longest_growth=900.0,
         longest_removal=3600.0,
         most_leaving=10,
+        moved_before=moved_before,
     )
 
 

@@ -135,11 +135,15 @@ class ShrinkScene(Scenario):
             self._make(name, cpu, node)
         self._budgets()
 
+    def pod_name(self, workload: Workload) -> str:
+        """The name of the workload's newest pod."""
+        return f"{workload.name}-{workload.made}"
+
     def _make(self, name: str, cpu: str, node: str | None) -> None:
         workload = self.workloads[name]
         workload.made += 1
         eviction_facts = EvictionFacts(owner=Owner("apps", "ReplicaSet", name))
-        pod = a_pod(f"{name}-{workload.made}", on=node, cpu=cpu, memory="1Gi", labels={"app": name})
+        pod = a_pod(self.pod_name(workload), on=node, cpu=cpu, memory="1Gi", labels={"app": name})
         created_at = datetime.fromtimestamp(self.time.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self.wants(structs.replace(pod, eviction_facts=eviction_facts, created_at=created_at))
 

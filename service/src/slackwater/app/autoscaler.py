@@ -8,7 +8,7 @@ It is built with the service, so that its metrics exist from the start. `intake`
 `act` opens the node providers and runs the loop. All decisions are in `controllers` and `runtime.autoscaler`.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -221,6 +221,10 @@ class ObservingAutoscaler:
     def _leads(self) -> bool:
         return True
 
+    def _evicted_before(self) -> Mapping[PodKey, UnixTime]:
+        """The pods that earlier processes evicted when they removed nodes, and when."""
+        return {}
+
     def _start(self, tasks: TaskGroup, replica: Replica) -> None:
         """Starts the tasks that carry out removals."""
 
@@ -269,6 +273,7 @@ class ObservingAutoscaler:
             longest_removal=seconds(scale_down.drain.deadline),
             most_leaving=scale_down.max_scale_down_parallelism,
             withholds=self._withholds,
+            moved_before=self._evicted_before,
         )
 
     def _wall(self) -> UnixTime:
@@ -324,8 +329,10 @@ class AutoscalerService(ObservingAutoscaler):
         rng: Random,
         times: Times = Times(),
         leads: Callable[[], bool] = lambda: True,
+        evicted_before: Callable[[], Mapping[PodKey, UnixTime]] = dict,
     ) -> None:
-        """`submit` carries effects out; `leads`: whether this replica does so now. The others as in `ObservingAutoscaler`."""
+        """`submit` carries effects out; `leads`: whether this replica does so now. `evicted_before` returns the pods that
+        earlier processes evicted when they removed nodes, and when. The others as in `ObservingAutoscaler`."""
         arrivals = ArrivalsStore(client, namespace=SCHEDULER_NAMESPACE)
         super().__init__(
             settings,
@@ -341,6 +348,7 @@ class AutoscalerService(ObservingAutoscaler):
         self._api = client
         self._carry_out = submit
         self._is_leader = leads
+        self._read_evicted = evicted_before
         self._status = StatusText()
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -374,6 +382,9 @@ class AutoscalerService(ObservingAutoscaler):
 
     def _leads(self) -> bool:
         return self._is_leader()
+
+    def _evicted_before(self) -> Mapping[PodKey, UnixTime]:
+        return self._read_evicted()
 
     def _start(self, tasks: TaskGroup, replica: Replica) -> None:
         remover = self._remover = MachineRemover(

@@ -14,9 +14,9 @@ from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.history import ConfigMapHistory
 from slackwater.controllers.history.loop import HistoryLoop, HistoryStore
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import Chunk, History, newest, past_of
+from slackwater.controllers.history.state import Chunk, History, evictions, newest, past_of
 from slackwater.model.history import HistoryLine, PastOfObject
-from slackwater.model.ids import PodKey, PodUid
+from slackwater.model.ids import PodKey, PodUid, UnixTime
 from slackwater.ports.clock import SteadyClock, Times
 from slackwater.ports.protocols import Remembered
 from slackwater.runtime.state_machine import StateMachine
@@ -68,6 +68,11 @@ class ServiceHistory:
         history, notes = await self._current()
         since = None if since_seconds is None else self._now_ms() - round(since_seconds * 1000)
         return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since, notes=notes)
+
+    def evicted_before(self) -> dict[PodKey, UnixTime]:
+        """The pods that were evicted when their nodes were removed, as far as the history goes back, and when first; none until
+        what earlier processes wrote has been read."""
+        return evictions(self.history) if self.history.restored else {}
 
     async def newest(self, what: str, namespace: str, name: str) -> tuple[HistoryLine, ...]:
         """The newest entries about a pod or a node, for its explanation; none about objects of other kinds."""

@@ -206,6 +206,7 @@ class Service(ObservingService):
             rng=rng,
             times=self._times,
             leads=self._leads,
+            evicted_before=self.history.evicted_before,
         )
 
     def _note_loop(self, record: LoopRecord) -> None:

@@ -21,7 +21,7 @@ from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions
 from slackwater.controllers.scaledown.state import NOTHING_REPLACED, KeptNode, Replacing, ScaleDownState
 from slackwater.model.authority import Withholds, withhold_nothing
 from slackwater.model.auxiliary import ControllerKey
-from slackwater.model.ids import Instant, NodeName, UnixTime
+from slackwater.model.ids import Instant, NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
@@ -30,10 +30,12 @@ from slackwater.model.reasons import UnremovableReason
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsolidationInquiry:
     """The input of a consolidation plan, beside that of scale-down. `moved`: controllers a pod of which was moved a short while
-    ago, and since when; their younger pods rest. `busy`: nodes with a hold, a migration or a preemption."""
+    ago, and since when; their younger pods rest. `moved_before`: pods that earlier processes moved, by their names, and when.
+    `busy`: nodes with a hold, a migration or a preemption."""
 
     policy: ConsolidationPolicy
     moved: Mapping[ControllerKey, UnixTime] = field(default_factory=dict)
+    moved_before: Mapping[PodKey, UnixTime] = field(default_factory=dict)
     busy: frozenset[NodeName] = frozenset()
 
 
@@ -60,7 +62,8 @@ class ConsolidationLoop:
     """Consolidation in the autoscaler's loop; one object for the life of the process. `policy` returns the present settings.
     `nodes` returns the names of all nodes, `busy` of those that must not be replaced now. `longest_growth`: within how many
     seconds new nodes have to start; `longest_removal`: within how many the replaced nodes have to go. `most_leaving`: how many
-    nodes may be replaced at the same time, except that one move may have more."""
+    nodes may be replaced at the same time, except that one move may have more. `moved_before`: the pods that earlier processes
+    evicted, and when; empty as long as that is not known."""
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class ConsolidationLoop:
         longest_removal: float,
         most_leaving: int,
         withholds: Withholds = withhold_nothing,
+        moved_before: Callable[[], Mapping[PodKey, UnixTime]] = dict,
     ) -> None:
         self._withholds = withholds
         self._policy = policy
@@ -86,6 +90,7 @@ class ConsolidationLoop:
         self._batch = Batch()
         self._ended: tuple[RunningMove, ...] = ()
         self._moved: dict[ControllerKey, UnixTime] = {}
+        self._read_before, self._moved_before = moved_before, dict[PodKey, UnixTime]()
         self._planned_at: Instant | None = None
         #: Since when every plan has had each of these nodes go.
         self._since: dict[NodeName, Instant] = {}
@@ -141,7 +146,11 @@ class ConsolidationLoop:
             return None
         unix = self._steady()
         self._moved = {key: at for key, at in self._moved.items() if unix - at < policy.pod_rest}
-        return ConsolidationInquiry(policy=policy, moved=dict(self._moved), busy=self._busy())
+        before = self._moved_before or self._read_before()
+        self._moved_before = {key: at for key, at in before.items() if unix - at < policy.pod_rest}
+        return ConsolidationInquiry(
+            policy=policy, moved=dict(self._moved), moved_before=dict(self._moved_before), busy=self._busy()
+        )
 
     def words(self, node: NodeName) -> list[tuple[UnremovableReason, str]]:
         """What the last plans do with the node, or why the last one keeps it, as a reason with a text; empty if there is

@@ -13,6 +13,7 @@ import msgspec
 
 from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
 from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine, PastOfObject, Ring, time_text
+from slackwater.model.ids import PodKey, UnixTime
 
 _REMOVAL: Final = frozenset({HistoryAction.DRAIN_BEGAN, HistoryAction.DRAIN_ENDED})
 _encode: Final = msgspec.json.Encoder().encode
@@ -142,6 +143,17 @@ class History:
 
     def __len__(self) -> int:
         return sum(self.counts().values())
+
+
+def evictions(history: Iterable[HistoryEntry]) -> dict[PodKey, UnixTime]:
+    """The pods that were evicted when their nodes were removed, and when first."""
+    found: dict[PodKey, UnixTime] = {}
+    for entry in history:
+        if entry.action is HistoryAction.EVICTED:
+            namespace, _, name = entry.pod.partition("/")
+            key, at = PodKey(namespace, name), UnixTime(entry.at_ms / 1000)
+            found[key] = min(at, found.get(key, at))
+    return found
 
 
 def chunk_of(ring: Ring, number: int, entries: Iterable[HistoryEntry]) -> Chunk:
