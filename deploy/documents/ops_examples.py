@@ -57,6 +57,9 @@ EXAMPLES: Final = (
     ),
     OpsExample(name="scale-up", method="post", path="/simulate/scale-up", summary="Nodes that a group would add"),
     OpsExample(name="scale-down", method="post", path="/simulate/scale-down", summary="Which nodes could go"),
+    OpsExample(
+        name="consolidate", method="post", path="/simulate/consolidate", summary="One of two half-empty nodes would be replaced"
+    ),
 )
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from deploy.documents.ops_examples import EXAMPLES, OpsExample
+from slackwater_protocol.names import NODE_GROUP
 from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
@@ -36,7 +37,25 @@ def supposed() -> dict[str, Json]:
     }
     group = {"name": "pool", "provider": "kwok", "maxSize": 3, "template": {"status": {"capacity": _ROOM}}}
     grows = {"configuration": {"autoscaler": {"enabled": True, "nodeGroups": [group]}}}
-    return {"placement": {"objects": [node]}, "scale-up": grows, "scale-down": grows}
+    replaces = {**grows, "objects": [each for number in (1, 2) for each in half_empty(f"pool-{number}")]}
+    return {"placement": {"objects": [node]}, "scale-up": grows, "scale-down": grows, "consolidate": replaces}
+
+
+def half_empty(name: str) -> list[Json]:
+    """A node of the group, and a pod on it that leaves most of its room."""
+    ready = [{"type": "Ready", "status": "True"}]
+    meta = {"name": name, "labels": {NODE_GROUP: "pool"}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": _ROOM, "conditions": ready}}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    requests = {"resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"on-{name}", "namespace": "default", "ownerReferences": [owner]},
+        "spec": {"nodeName": name, "containers": [{"name": "web", "image": "web", **requests}]},
+        "status": {"phase": "Running"},
+    }
+    return [node, pod]
 
 
 async def exchanged(url: str, example: OpsExample, path: str) -> tuple[Json | None, str]:
