@@ -456,3 +456,21 @@ def test_planning_ends_in_time() -> None:
     pages = [json.dumps(as_listed(kind, items)) for kind, items in (("Node", nodes), ("Pod", pods))]
     cluster = read_cluster(*(msgspec.Raw(page.encode()) for page in pages))
     assert judged(cluster, some_settings(GROUPS % "true"), seconds=-1.0).seen.endswith("(planning was cut short)")
+
+
+async def test_a_shadow_is_examined_as_one() -> None:
+    settings = some_settings("mode: shadow\nautoscaler: {enabled: true, nodeGroups: [{name: a}]}")
+    account = dict[str, Any]({"/api/v1/namespaces/kube-system/serviceaccounts/slackwater": {}})
+    own, karpenter = a_pod(name="slackwater-shadow"), a_lease("karpenter-leader-election", "2026-11-24T06:30:00.000000Z")
+    pods = {PODS: _list(own), "/api/v1/pods": _list(own, a_pod())}
+    checks = await found(Prepared({**account, **pods, LEASES: _list(karpenter)}, denied="create pods"), settings)
+    assert {check.state for check in checks.values()} == {"ok"}, [str(check) for check in checks.values()]
+    assert "1 of 1 Pods with the label name=slackwater-shadow are ready" in checks["installation"].seen
+    assert "is a shadow beside it" in checks["other autoscalers"].seen
+    assert checks["agents"].seen.startswith("a shadow answers none")
+
+
+async def test_a_service_does_not_mind_a_shadow_beside_it() -> None:
+    settings = some_settings("autoscaler: {enabled: true, nodeGroups: [{name: a}]}")
+    checks = await found(Prepared({"/api/v1/pods": _list(a_pod(), a_pod(name="slackwater-shadow"))}), settings)
+    assert checks["other instances"].seen == "none"

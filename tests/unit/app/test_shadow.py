@@ -1,6 +1,7 @@
 """A shadow's rights, its providers, its files, its settings, and what its ops listener says."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,9 @@ from structlog.testing import capture_logs
 
 from slackwater.adapters.files.shadow_files import FileArrivals, FileHistory
 from slackwater.adapters.http.status import SettingsView
-from slackwater.adapters.kube.client import open_reader
-from slackwater.app import rbac
+from slackwater.adapters.kube.client import open_client, open_reader
+from slackwater.adapters.kube.errors import KubeError
+from slackwater.app import pauses, rbac
 from slackwater.app.clouds import open_clouds, open_readers
 from slackwater.app.settings import Settings, SettingsChange, as_file, live, loads, notes, watch_settings
 from slackwater.cli.main import main
@@ -235,3 +237,29 @@ async def test_health_status_and_pages_say_which_it_is(shadow: bool) -> None:
         assert pages[0].index("<nav") > pages[0].find(notice), "above every view"
         answer = await http.post("/drains/n/cancel")
         assert (answer.status_code, "is a shadow" in answer.text) == ((409, True) if shadow else (404, False))
+
+
+@pytest.mark.parametrize(
+    ("names", "refused"), [(["slackwater-shadow"], True), (["slackwater-shadow", "slackwater"], False), ([], False)]
+)
+async def test_a_shadow_has_nothing_to_pause(tmp_path: Path, names: list[str], refused: bool) -> None:
+    async with fake_api() as api:
+        pods = "/api/v1/namespaces/kube-system/pods"
+        api.objects[pods] = {}
+        for name in names:
+            api.put(pods, name, "kube-system", metadata={"labels": {"name": name, "app.kubernetes.io/name": "slackwater"}})
+        api.reply(
+            "POST",
+            "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+            *[Reply(body={"status": {"userInfo": {"username": "me"}}})] * 2,
+        )
+        api.reply("POST", "/api/v1/namespaces/kube-system/configmaps", Reply(status=201))
+        async with open_client(kubeconfig=write_kubeconfig(tmp_path / "kubeconfig", api.url)) as client:
+            for change in (pauses.pause(client, ["all"], now=datetime.now(UTC), reason=""), pauses.resume(client, ["all"])):
+                if refused:
+                    with pytest.raises(KubeError, match="is a shadow"):
+                        await change
+                else:
+                    await change
+        writes = [asked.path for asked in api.asked if asked.method != "GET" and "reviews" not in asked.path]
+        assert bool(writes) != refused

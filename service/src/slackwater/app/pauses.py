@@ -8,10 +8,12 @@ from typing import Final
 from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.kube.errors import KubeError, StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json
+from slackwater.app.running_service import SHADOW_SUFFIX
 from slackwater.model.pauses import ACTIVITIES, ALL
-from slackwater_protocol.names import PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
+from slackwater_protocol.names import PAUSE_CONFIG_MAP, SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
 _COLLECTION: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps"
+_PODS: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods"
 _PATH: Final = f"{_COLLECTION}/{PAUSE_CONFIG_MAP}"
 _REVIEW: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 #: Attempts to write: another person may write at the same moment.
@@ -60,6 +62,8 @@ async def resume(client: ApiPort, activities: Collection[str]) -> Notes:
 
 async def _change(client: ApiPort, changed: Callable[[Notes], Notes]) -> Notes:
     objects = ApiObjects(client)
+    if await _is_shadow(objects):
+        raise KubeError("the service in this cluster is a shadow: it does nothing that could be paused")
     for _ in range(_ATTEMPTS):
         found = await objects.get(_PATH)
         before: Notes = {} if found is None else found.get("data") or {}
@@ -74,6 +78,16 @@ async def _change(client: ApiPort, changed: Callable[[Notes], Notes]) -> Notes:
         else:
             return after
     raise KubeError(f"{_PATH}: others changed it {_ATTEMPTS} times meanwhile, try again")
+
+
+async def _is_shadow(objects: ApiObjects) -> bool:
+    """Are all Pods of the service shadows? False if there are none, or if the user may not see them."""
+    try:
+        pods = [pod async for pod in objects.each(_PODS, labels="app.kubernetes.io/name=slackwater", metadata_only=True)]
+    except KubeError:
+        return False
+    names = [str((pod["metadata"].get("labels") or {}).get(SCHEDULER_NAME_LABEL, "")) for pod in pods]
+    return bool(names) and all(name.endswith(SHADOW_SUFFIX) for name in names)
 
 
 async def _write(objects: ApiObjects, found: Json | None, before: Notes, after: Notes) -> None:

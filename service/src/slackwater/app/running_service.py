@@ -9,6 +9,7 @@ import msgspec
 
 from slackwater.adapters.api_calls import ApiPort, Read
 from slackwater.adapters.kube.errors import refused
+from slackwater.app.settings import Settings
 from slackwater.model.ids import PodKey
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
@@ -16,6 +17,13 @@ OPS_PORT: Final = 10298
 #: The name of the ops listener's port in our Pods.
 _PORT_NAME: Final = "ops"
 _SECONDS: Final = 10.0
+#: What the chart adds to the name in the label of a shadow, so that agents do not find it.
+SHADOW_SUFFIX: Final = "-shadow"
+
+
+def pod_name_of(settings: Settings) -> str:
+    """The value of the label by which agents and commands find the Pods of a service with these settings."""
+    return settings.scheduler_name + (SHADOW_SUFFIX if settings.mode == "shadow" else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

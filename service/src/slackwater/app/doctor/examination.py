@@ -22,7 +22,7 @@ from slackwater.app.cleanup import lease_age, status_age
 from slackwater.app.doctor import Check, agents, api_server, named, ok, problem, unseen, warning
 from slackwater.app.doctor.consolidation import consolidation
 from slackwater.app.leader_election import lease_name
-from slackwater.app.running_service import is_ready
+from slackwater.app.running_service import SHADOW_SUFFIX, is_ready, pod_name_of
 from slackwater.app.settings import Settings, SettingsError, loads
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
@@ -66,6 +66,10 @@ async def examine(
     pods = await service_pods(objects, settings)
     async for check in account_and_pods(objects, settings, pods):
         yield check
+    if settings.mode == "shadow":
+        yield ok("agents", "a shadow answers none, and they do not find it")
+        yield await running_pauses(client)
+        return
     async for check in agents.agents(objects, settings, [] if isinstance(pods, Check) else pods, probe, now):
         yield check
     yield await running_pauses(client)
@@ -205,7 +209,7 @@ def _wanted(settings: Settings) -> list[dict[str, str]]:
 async def service_pods(objects: ApiObjects, settings: Settings) -> list[Json] | Check:
     """The Pods that agents and commands take for the service, or why they cannot be seen."""
     try:
-        labels = f"{SCHEDULER_NAME_LABEL}={settings.scheduler_name}"
+        labels = f"{SCHEDULER_NAME_LABEL}={pod_name_of(settings)}"
         return [pod async for pod in objects.each(f"{_SYSTEM}/pods", labels=labels)]
     except KubeError as error:
         return unseen("installation", error, f"ask somebody who may list pods in {SCHEDULER_NAMESPACE}")
@@ -213,10 +217,11 @@ async def service_pods(objects: ApiObjects, settings: Settings) -> list[Json] | 
 
 def _pods(pods: Sequence[Json], settings: Settings) -> Check:
     ready = [pod for pod in pods if is_ready(pod)]
-    seen = f"{len(ready)} of {len(pods)} Pods with the label {SCHEDULER_NAME_LABEL}={settings.scheduler_name} are ready"
+    label = f"{SCHEDULER_NAME_LABEL}={pod_name_of(settings)}"
+    seen = f"{len(ready)} of {len(pods)} Pods with the label {label} are ready"
     if ready and len(ready) == len(pods):
         return ok("installation", seen)
-    advice = f"kubectl -n {SCHEDULER_NAMESPACE} describe pod -l {SCHEDULER_NAME_LABEL}={settings.scheduler_name}"
+    advice = f"kubectl -n {SCHEDULER_NAMESPACE} describe pod -l {label}"
     return problem("installation", seen, advice)
 
 
@@ -289,13 +294,19 @@ async def others(
     except KubeError as error:
         yield unseen(_NAME, error, "look for Cluster Autoscaler's status ConfigMap and Karpenter's NodePools by hand")
     for name, what in found.items():
-        if settings.autoscaler.enabled:
-            advice = "let one of them look after nodes: stop it, or set autoscaler.enabled to false"
-            yield problem(_NAME, f"{name} {what}, and autoscaler.enabled is true", advice)
-        else:
-            yield ok(_NAME, f"{name} {what}; autoscaler.enabled is false, so they do not conflict")
+        yield _beside(settings, f"{name} {what}")
     if not found:
         yield ok(_NAME, "none holds a Lease, writes a status or has NodePools")
+
+
+def _beside(settings: Settings, other: str) -> Check:
+    """The check for another autoscaler."""
+    if settings.mode == "shadow":
+        return ok(_NAME, f"{other}; this service is a shadow beside it, so they do not conflict")
+    if settings.autoscaler.enabled:
+        advice = "let one of them look after nodes: stop it, or set autoscaler.enabled to false"
+        return problem(_NAME, f"{other}, and autoscaler.enabled is true", advice)
+    return ok(_NAME, f"{other}; autoscaler.enabled is false, so they do not conflict")
 
 
 async def _node_pools(objects: ApiObjects) -> int:
@@ -313,6 +324,9 @@ async def instances(objects: ApiObjects, settings: Settings) -> Check:
         pods = [pod async for pod in objects.each("/api/v1/pods", labels=_APP)]
     except KubeError as error:
         return unseen(name, error, "ask somebody who may list pods in all namespaces")
+    if settings.mode == "shadow":
+        return ok(name, "a shadow disturbs none")
+    pods = [pod for pod in pods if not _of(pod)[1].endswith(SHADOW_SUFFIX)]
     live = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}]
     own = [pod for pod in live if _of(pod) == (SCHEDULER_NAMESPACE, settings.scheduler_name)]
     foreign = sorted({f"{_of(pod)[1] or 'no name'} in {_of(pod)[0]}" for pod in live if pod not in own})
