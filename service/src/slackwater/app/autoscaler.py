@@ -46,6 +46,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.controllers.consolidation.loop import ConsolidationLoop
 from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
@@ -113,7 +114,7 @@ class ObservingAutoscaler:
         self.intake = AuxiliaryIntake({_kind(t.name): self.reflectors[t.name] for t in types})
         self.counts = LoopCounts()
         self._state_machine = state_machine
-        self._group_registry = NodeGroupRegistry(node_group_policy_of(settings))
+        self._group_registry = NodeGroupRegistry(self._node_group_policy())
         self._seed = rng.getrandbits(31)
         self._priorities: Priorities = NO_PRIORITIES
         self._prices = price_book_of(settings)
@@ -207,6 +208,9 @@ class ObservingAutoscaler:
 
     # --- what a shadow does not do ---------------------------------------------------------------------------------------
 
+    def _node_group_policy(self) -> NodeGroupPolicy:
+        return node_group_policy_of(self._settings)
+
     def _opened(self) -> AbstractAsyncContextManager[Sequence[GroupReader]]:
         """The node groups' providers, for as long as the context lasts."""
         return open_readers(self._settings, self._client, now=self._steady)
@@ -292,9 +296,12 @@ class ObservingAutoscaler:
         )
 
     async def _notes(self) -> Sequence[str]:
-        """Notes for the status of the next loop: activities that are paused, and problems with the priorities."""
+        """Notes for the status of the next loop: groups of other autoscalers, activities that are paused, and problems with the
+        priorities."""
+        groups = self._group_registry.group_status.values()
+        owned = [f"{each.name} is left alone: {each.owner}" for each in groups if each.owner]
         paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
-        return (*(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
+        return (*owned, *(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
 
     async def _read_priorities(self) -> Sequence[str]:
         """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the
@@ -377,8 +384,15 @@ class AutoscalerService(ObservingAutoscaler):
             timeout_seconds=seconds(self._settings.autoscaler.creation.call_timeout),
         )
 
-    def _withholds(self, _capability: Capability, _group: GroupName) -> str | None:
-        return None
+    def _node_group_policy(self) -> NodeGroupPolicy:
+        return replace(
+            super()._node_group_policy(), handed_over=frozenset(map(GroupName, self._settings.autoscaler.handed_over))
+        )
+
+    def _withholds(self, _capability: Capability, group: GroupName) -> str | None:
+        """Nothing of a group is changed that another autoscaler has, unless it was handed over."""
+        status = self._group_registry.group_status.get(group)
+        return None if status is None else status.owner or None
 
     def _leads(self) -> bool:
         return self._is_leader()

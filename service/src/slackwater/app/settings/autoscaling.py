@@ -285,6 +285,9 @@ class Autoscaler(Section):
     whole demand at once at the lowest price; it needs the extra `slackwater[solver]` to come near the least possible cost."""
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The node groups. Empty by default."""
+    handed_over: tuple[GroupName, ...] = Field(default=(), examples=[["general"]])
+    """Names of groups whose nodes another autoscaler marks as its own (Karpenter's label `karpenter.sh/nodepool`), and that
+    Slackwater may change all the same. Empty by default: such a group is planned with, and neither grown nor shrunk."""
     providers: Providers = Providers()
     """The providers that create and delete nodes."""
     scale_up: ScaleUp = ScaleUp()

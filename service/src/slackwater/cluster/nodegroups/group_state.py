@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Final
 
 from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes, ZoneBalance
@@ -16,6 +17,7 @@ from slackwater.cluster.nodegroups.status import (
     after_failure,
     differs,
     marks_of,
+    owner_of,
     usual_of,
 )
 from slackwater.model.ids import Instant, NodeName
@@ -34,6 +36,8 @@ class GroupMemory:
 
     group: NodeGroup
     known: bool = True
+    #: The other autoscaler whose group it is, as a text; empty if it is ours.
+    owner: str = ""
     backoff: NodeGroupBackoff | None = None
     #: A scale-up whose call was not answered: it may have happened or not. It is repeated until `confirm_until`.
     unconfirmed: Grow | None = None
@@ -100,6 +104,9 @@ class GroupMemory:
             self.starts.forget_open_requests()
         if not group_status.in_creation and not group_status.lost and (self._succeeded or not self._failed):
             self._asked = self._failed = self._succeeded = 0
+        nodes = chain((group.template,), (each.node for each in observations.values()))
+        disowned = policy.handed_over is None or group.name in policy.handed_over
+        self.owner = "" if disowned else owner_of(node for node in nodes if node is not None)
         return self._with_group_state(group_status, policy)
 
     def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
@@ -295,6 +302,7 @@ class GroupMemory:
             backoff=self.backoff,
             doubtful=self.unconfirmed is not None,
             off=self.group.name in policy.off,
+            owner=self.owner,
             bought=self.bought.nodes(),
             starts=self.starts.seconds,
         )

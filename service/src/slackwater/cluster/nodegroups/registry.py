@@ -86,7 +86,9 @@ class NodeGroupRegistry:
         No request would take a group below its minimum, which providers refuse. What is left waits until scale-up has raised
         the target (`NodeGroupStatus.dead`).
         """
-        found = (self._cleanup(each, now) for each in self._group_status.values() if each.known and not each.off)
+        found = (
+            self._cleanup(each, now) for each in self._group_status.values() if each.known and not each.off and not each.owner
+        )
         return tuple(cleanup for cleanup in found if cleanup is not None)
 
     def _cleanup(self, group_status: NodeGroupStatus, now: Instant) -> GroupCleanup | None:

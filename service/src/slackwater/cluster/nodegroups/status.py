@@ -35,8 +35,9 @@ class NodeGroupPolicy:
     `in_group` are limits by name; other groups have the limit `in_other_groups`.
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
     scale-up whose call was not answered is requested again. `replace_seconds`: for how long a lost machine whose deletion fails
-    is not replaced, and counts as in creation. `off`: groups that are not changed. `taints` says which taints mean that a node
-    has not started.
+    is not replaced, and counts as in creation. `off`: groups that are not changed. `handed_over`: groups that are changed
+    though another autoscaler marks their nodes as its own; None: such marks do not count. `taints` says which taints mean that
+    a node has not started.
     """
 
     in_cluster: int = 100
@@ -49,12 +50,25 @@ class NodeGroupPolicy:
     #: After refused deletions: of one lost machine, and of nodes of a group.
     refusal_backoff: BackoffPolicy = BackoffPolicy(max=14_400.0, reset=86_400.0)
     off: frozenset[GroupName] = frozenset()
+    handed_over: frozenset[GroupName] | None = None
     taints: TaintRules = DEFAULT_TAINT_RULES
 
     def provision_timeout_of(self, group: NodeGroup) -> float:
         """How long an instance of the group may take to register, and its node to start."""
         own = group.options.provision_seconds
         return self.provision_seconds if own is None else own
+
+
+#: Karpenter writes it on the nodes that it makes.
+_NODE_POOL: Final = "karpenter.sh/nodepool"
+
+
+def owner_of(nodes: Iterable[Node]) -> str:
+    """The other autoscaler that these nodes of a group say they are of, as a text; empty if there is none."""
+    pool = next((pool for node in nodes if (pool := node.labels.get(_NODE_POOL))), None)
+    if pool is None:
+        return ""
+    return f"its nodes are of Karpenter's NodePool {pool}, and autoscaler.handedOver does not name the group"
 
 
 #: The same limit as in Cluster Autoscaler's status.
@@ -184,6 +198,7 @@ class NodeGroupStatus:
     backoff: NodeGroupBackoff | None = None
     doubtful: bool = False  #: a scale-up call was not answered; its nodes are among the coming
     off: bool = False  #: the policy says not to change the group
+    owner: str = ""  #: the other autoscaler whose group it is, as a text; empty if it is ours, or was handed over
     bought: tuple[BoughtNode, ...] = ()
     starts: tuple[float, ...] = ()  #: seconds that its last nodes took to start, the newest last
 
@@ -220,8 +235,8 @@ class NodeGroupStatus:
 
     def closed(self, now: Instant) -> str | None:
         """Why the group may not grow, as a text; None if it may."""
-        if self.off:
-            return "switched off"
+        if self.off or self.owner:
+            return self.owner or "switched off"
         if not self.known:
             return "its provider does not answer"
         if self.backoff is not None and self.backoff.holds(now):

@@ -244,6 +244,8 @@ class ScaleDownLoop:
         cooling = self._cooling([group.name], self._clock()).get(group.name)
         if cooling is not None:
             found.append((UnremovableReason.IN_COOLDOWN, f"{group.name}: {cooling}"))
+        if (why := self._withholds(group.name)) is not None:
+            found.append((UnremovableReason.DISABLED_FOR_GROUP, why))
         unripe = not_ripe(waited, rules.unneeded_time if ready else rules.unready_time, ready=ready)
         found += [] if unripe is None else [unripe]
         if (text := self._over_budget.get(node)) is not None:

@@ -1,0 +1,68 @@
+"""A group whose nodes are of Karpenter's NodePool is planned with and left alone, unless it is handed over by name: the whole
+service beside the sandbox cluster."""
+
+import json
+
+import anyio
+import pytest
+
+from slackwater.model.ids import NodeName
+from slackwater.model.nodegroups import GroupName
+from slackwater.sandbox.embedded.kinds import NODES
+from tests.scenarios.scaledown import test_the_wall_clock_jumps as service
+
+MARKED = service.SETTINGS.replace(
+    "template: {status:", "template: {metadata: {labels: {karpenter.sh/nodepool: general}}, status:"
+)
+HANDED_OVER = MARKED.replace("  creation:", "  handedOver: [pool]\n  creation:")
+
+
+def test_it_is_left_alone_and_the_answers_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "SETTINGS", MARKED)
+
+    async def story(cluster: service.Cluster) -> None:
+        cluster.add_pods(2, "first")
+        await anyio.sleep(2 * service.MINUTES)
+        assert cluster.nodes == 0
+        for number in range(2):  # as Karpenter makes them
+            amounts = {"cpu": "4", "memory": "16Gi", "pods": "20"}
+            labels = {"slackwater.dev/node-group": "pool", "karpenter.sh/nodepool": "general"}
+            node = {
+                "metadata": {"name": f"n-{number}", "labels": labels},
+                "spec": {"providerID": f"kwok://n-{number}"},
+                "status": {"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]},
+            }
+            body = json.dumps(node)
+            assert cluster.box.api.request("POST", "/api/v1/nodes", body=body.encode()).status == 201
+        cluster.drop_pods()
+        await anyio.sleep(15 * service.MINUTES)
+        assert cluster.nodes == 2
+        assert all(not stored.body["spec"].get("taints") for stored in cluster.box.api.store.all(NODES))
+        autoscaler = cluster.service.autoscaler_service
+        assert autoscaler is not None
+        document = autoscaler.document()
+        assert document is not None
+        why = "its nodes are of Karpenter's NodePool general, and autoscaler.handedOver does not name the group"
+        assert document["groups"][0]["closed"] == why
+        assert f"pool is left alone: {why}" in document["notes"]
+        assert {each["text"] for each in document["withheld"]} == {"would be removed: empty"}
+        view = autoscaler.view()
+        assert view is not None
+        _, reasons = autoscaler.held_back(NodeName("n-0"), view.group_status[GroupName("pool")].group)
+        assert why in [text for _, text in reasons]
+
+    service.play(story)
+
+
+def test_handed_over_by_name_it_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "SETTINGS", HANDED_OVER)
+
+    async def story(cluster: service.Cluster) -> None:
+        cluster.add_pods(2, "first")
+        await anyio.sleep(3 * service.MINUTES)
+        assert (cluster.nodes, cluster.waiting()) == (2, 0)
+        cluster.drop_pods()
+        await anyio.sleep(15 * service.MINUTES)
+        assert cluster.nodes == 0
+
+    service.play(story)
