@@ -66,3 +66,43 @@ def test_handed_over_by_name_it_grows_and_shrinks(monkeypatch: pytest.MonkeyPatc
         assert cluster.nodes == 0
 
     service.play(story)
+
+
+#: Room for one more pod is kept, on a node of its own.
+SLACK = "  slack: {extraCapacity: {min: {cpu: '3'}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "grown", "left"),
+    [
+        ("", (3, set()), (1, set())),
+        ("capabilities: [scale-down]", (3, set()), (3, {"remove node"})),
+        ("capabilities: [scale-up]", (0, {"grow"}), (0, {"grow"})),
+        ("capabilities: [slack]", (2, {"grow"}), (1, set())),
+        ("groups: [pool]", (0, {"grow"}), (0, {"grow"})),
+    ],
+)
+def test_what_the_settings_withhold_is_shown_and_not_done(
+    monkeypatch: pytest.MonkeyPatch, said: str, grown: tuple[int, set[str]], left: tuple[int, set[str]]
+) -> None:
+    """`grown` and `left`: how many nodes there are with two pods and without, and what is withheld then."""
+
+    settings = service.SETTINGS.replace("autoscaler:\n", f"shadow: {{{said}}}\nautoscaler:\n", 1)
+    monkeypatch.setattr(service, "SETTINGS", settings.replace("  creation:", f"{SLACK}  creation:"))
+
+    async def story(cluster: service.Cluster) -> None:
+        cluster.add_pods(2, "first")
+        await anyio.sleep(4 * service.MINUTES)
+        assert (cluster.nodes, withheld(cluster)) == grown
+        cluster.drop_pods()
+        await anyio.sleep(15 * service.MINUTES)
+        assert (cluster.nodes, withheld(cluster)) == left
+
+    service.play(story)
+
+
+def withheld(cluster: service.Cluster) -> set[str]:
+    autoscaler = cluster.service.autoscaler_service
+    document = None if autoscaler is None else autoscaler.document()
+    assert document is not None
+    return {each["kind"] for each in document.get("withheld", ())}

@@ -474,3 +474,21 @@ async def test_a_service_does_not_mind_a_shadow_beside_it() -> None:
     settings = some_settings("autoscaler: {enabled: true, nodeGroups: [{name: a}]}")
     checks = await found(Prepared({"/api/v1/pods": _list(a_pod(), a_pod(name="slackwater-shadow"))}), settings)
     assert checks["other instances"].seen == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "words"),
+    [
+        ("", "ok", "nothing"),
+        ("mode: shadow", "ok", "everything"),
+        (
+            "shadow: {capabilities: [scale-down], groups: [a]}\nautoscaler: {nodeGroups: [{name: a}]}",
+            "ok",
+            "scale-down, group a: decided",
+        ),
+        ("shadow: {groups: [b]}\nautoscaler: {nodeGroups: [{name: a}]}", "problem", "names b, which"),
+    ],
+)
+async def test_what_is_withheld_is_said(text: str, state: str, words: str) -> None:
+    check = (await found(Prepared({}), some_settings(text)))["withheld"]
+    assert (check.state, words in check.seen) == (state, True), check

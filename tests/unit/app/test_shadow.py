@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,12 +19,15 @@ from slackwater.adapters.kube.client import open_client, open_reader
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.app import pauses, rbac
 from slackwater.app.clouds import open_clouds, open_readers
+from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, SettingsChange, as_file, live, loads, notes, watch_settings
 from slackwater.cli.main import main
 from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
 from slackwater.controllers.history.state import Chunk, History
+from slackwater.model.authority import withheld_by_settings
 from slackwater.model.history import HistoryAction, HistoryEntry
 from slackwater.model.ids import Instant
+from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.externalserver import CHANGES, RUNNING, ExternalServer, Pool
@@ -263,3 +267,16 @@ async def test_a_shadow_has_nothing_to_pause(tmp_path: Path, names: list[str], r
                     await change
         writes = [asked.path for asked in api.asked if asked.method != "GET" and "reviews" not in asked.path]
         assert bool(writes) != refused
+
+
+def test_a_replacement_is_withheld_with_what_it_needs_and_a_group_with_all() -> None:
+    asked = partial(withheld_by_settings, group=GroupName("a"))
+    assert asked("consolidation", capabilities=["scale-down"], groups=[]) == "shadow.capabilities names scale-down"
+    assert asked("scale-down", capabilities=["consolidation"], groups=[]) is None
+    assert asked("scale-up", capabilities=[], groups=["a"]) == "shadow.groups names a"
+    assert asked("scale-up", capabilities=["slack"], groups=["b"]) is None
+
+
+def test_preemption_is_off_where_it_is_withheld() -> None:
+    settings = loads(HEADER + "shadow: {capabilities: [preemption]}")
+    assert [policy_of(each).preemption.enabled for each in (Settings(), settings)] == [True, False]

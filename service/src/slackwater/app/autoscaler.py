@@ -52,7 +52,7 @@ from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, BadPriorities, Priorities
 from slackwater.controllers.slack.pod_arrivals import ArrivalWatch
-from slackwater.model.authority import SHADOW, Capability
+from slackwater.model.authority import SHADOW, Capability, withheld_by_settings
 from slackwater.model.auxiliary import AuxiliaryKind
 from slackwater.model.effects import DrainReport, Effect, FindDestinations, PodEvicted, RemoveNode
 from slackwater.model.events import Event
@@ -389,10 +389,12 @@ class AutoscalerService(ObservingAutoscaler):
             super()._node_group_policy(), handed_over=frozenset(map(GroupName, self._settings.autoscaler.handed_over))
         )
 
-    def _withholds(self, _capability: Capability, group: GroupName) -> str | None:
-        """Nothing of a group is changed that another autoscaler has, unless it was handed over."""
-        status = self._group_registry.group_status.get(group)
-        return None if status is None else status.owner or None
+    def _withholds(self, capability: Capability, group: GroupName) -> str | None:
+        """What the settings say is withheld, and whatever concerns a group that another autoscaler has, unless it was handed
+        over."""
+        said, status = self._settings.shadow, self._group_registry.group_status.get(group)
+        owner = None if status is None else status.owner or None
+        return owner or withheld_by_settings(capability, group, capabilities=said.capabilities, groups=said.groups)
 
     def _leads(self) -> bool:
         return self._is_leader()

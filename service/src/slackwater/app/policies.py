@@ -88,7 +88,7 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
     return _built(
         Policy,
         *sections,
-        preemption=_built(PreemptionPolicy, settings.preemption, enabled=settings.feature_gates.async_preemption),
+        preemption=_built(PreemptionPolicy, settings.preemption, enabled=_preempts(settings)),
         blocked_by=drain_policy_of(settings),
         drain=_drain_limits_of(settings),
         kubernetes=kubernetes,
@@ -251,6 +251,11 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
         off=frozenset(name for name, group in groups.items() if not group.enabled),
         taints=taint_rules_of(settings),
     )
+
+
+def _preempts(settings: Settings) -> bool:
+    """Does Slackwater preempt by itself?"""
+    return settings.feature_gates.async_preemption and "preemption" not in settings.shadow.capabilities
 
 
 def audit_config_of(settings: Settings) -> "AuditConfig":

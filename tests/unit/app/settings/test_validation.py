@@ -42,8 +42,8 @@ REFUSALS = [
     ),
     (
         "scheduler_name: x",
-        "scheduler_name: got an unknown key, want one of apiVersion, kind, mode, schedulerName, scheduler, featureGates, "
-        "leaderElection, listeners, extender, nodes, vertical, migration, preemption, autoscaler, kube, audit, "
+        "scheduler_name: got an unknown key, want one of apiVersion, kind, mode, shadow, schedulerName, scheduler, "
+        "featureGates, leaderElection, listeners, extender, nodes, vertical, migration, preemption, autoscaler, kube, audit, "
         "recording, history, explain (did you mean schedulerName?)",
     ),
     (

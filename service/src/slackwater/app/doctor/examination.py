@@ -24,6 +24,7 @@ from slackwater.app.doctor.consolidation import consolidation
 from slackwater.app.leader_election import lease_name
 from slackwater.app.running_service import SHADOW_SUFFIX, is_ready, pod_name_of
 from slackwater.app.settings import Settings, SettingsError, loads
+from slackwater.app.settings.autoscaling import Providers
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
 _SYSTEM: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}"
@@ -63,6 +64,7 @@ async def examine(
         yield configuration
     async for check in _of_the_cluster(client, objects, settings, str(version.get("gitVersion", "")), now):
         yield check
+    yield withheld(settings)
     pods = await service_pods(objects, settings)
     async for check in account_and_pods(objects, settings, pods):
         yield check
@@ -204,6 +206,21 @@ def _wanted(settings: Settings) -> list[dict[str, str]]:
                     place |= {"name": rule["resourceNames"][0]} if "resourceNames" in rule else {}
                     found += [{**place, "verb": verb} for verb in rule["verbs"]]
     return found
+
+
+def withheld(settings: Settings) -> Check:
+    """What the service decides and does not do."""
+    name, said = "withheld", settings.shadow
+    if settings.mode == "shadow":
+        return ok(name, "everything: mode is shadow")
+    groups = {group.name for group in settings.autoscaler.node_groups}
+    own = settings.autoscaler.providers == Providers()
+    if own and (unknown := sorted(set(said.groups) - groups)):
+        return problem(
+            name, f"shadow.groups names {named(unknown)}, which autoscaler.nodeGroups does not", "name groups that are there"
+        )
+    parts = (*said.capabilities, *(f"group {group}" for group in said.groups))
+    return ok(name, f"{named(parts)}: decided and shown, not done" if parts else "nothing")
 
 
 async def service_pods(objects: ApiObjects, settings: Settings) -> list[Json] | Check:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.settings.serving import Explain, Extender, Kube, Listeners, Nodes, Recording, Scheduler
+from slackwater.app.settings.serving import Explain, Extender, Kube, Listeners, Nodes, Recording, Scheduler, Shadow
 from slackwater.configuration.values import SchedulerName, Section, Switch
 from slackwater.controllers.audit.settings import Audit
 from slackwater.controllers.history.settings import History
@@ -43,6 +43,8 @@ class Settings(Section):
     mode: Literal["serve", "shadow"] = Field(default="serve", examples=["serve", "shadow"])
     """What the service does with its decisions. serve by default: it carries them out. shadow: it watches, decides, plans and
     explains, and writes nothing; kube-scheduler and agents get 503. `slackwater serve --shadow` says the same."""
+    shadow: Shadow = Shadow()
+    """What is only decided and shown while the rest is carried out."""
     scheduler_name: SchedulerName = Field(default="slackwater", examples=["slackwater"])
     """The scheduler's name: in pods' `spec.schedulerName`, as the profile in kube-scheduler's file, and in the label by which
     agents find Slackwater. slackwater by default, so that it runs in addition to the cluster's own scheduler."""

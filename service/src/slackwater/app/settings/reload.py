@@ -33,6 +33,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("apiVersion",): "restart",
     ("kind",): "restart",
     ("mode",): "restart",
+    ("shadow",): "restart",
     ("schedulerName",): "scheduler",
     ("scheduler",): "restart",
     ("featureGates",): "restart",

@@ -17,6 +17,7 @@ from slackwater.configuration.values import (
     Few,
     FilePath,
     Fraction,
+    GroupName,
     ListenAddress,
     Memory,
     Multiplier,
@@ -32,6 +33,7 @@ from slackwater.configuration.values import (
     Width,
     refused,
 )
+from slackwater.model.authority import Capability
 from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
 from slackwater_protocol.durations import MINUTE, SECOND, Duration
 from slackwater_protocol.units import Bytes, MilliCpu
@@ -259,6 +261,16 @@ class Explain(Section):
     events_after: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
     """Duration for which a pod waits before an Event on it says why, and what would help. 30s by default: most pods do not wait
     that long. 0s: no such Events."""
+
+
+class Shadow(Section):
+    """What a service that writes only decides and shows, as a shadow does. With `mode: shadow` that is everything."""
+
+    capabilities: tuple[Capability, ...] = Field(default=(), examples=[["scale-down", "consolidation"]])
+    """Capabilities whose decisions are shown and not carried out. Empty by default. consolidation is withheld with scale-up and
+    with scale-down too, since it needs both. Of preemption nothing is shown: it is off."""
+    groups: tuple[GroupName, ...] = Field(default=(), examples=[["pool-a"]])
+    """Names of node groups that are planned with, and not changed by any capability. Empty by default."""
 
 
 _AUTO = "auto"

@@ -351,7 +351,8 @@ class Autoscaler:
         """Requests the scale-ups that the limits allow, and sends Events. Returns how many Events were left out."""
         with watch:
             self._expect(plan.coming)
-            scale_ups = [waiting for scale_up in plan.scale_ups if (waiting := self._still_wanted(scale_up)).count]
+            wanted = (self._without_slack(self._still_wanted(scale_up), record) for scale_up in plan.scale_ups)
+            scale_ups = [scale_up for scale_up in wanted if scale_up.count]
             infos = [info for scale_up in scale_ups for info in _scale_up_infos(scale_up)]
             # One call for a group must not be for pods and for replacements: nobody could tell which of them it grants.
             replacements = [] if infos else self._consolidation_loop.wanted()
@@ -380,7 +381,7 @@ class Autoscaler:
         return left_out + plan.left_out
 
     def _expect(self, coming: tuple[ComingNodes, ...]) -> None:
-        if coming or self._expecting:
+        if self._actor is not None and (coming or self._expecting):  # a shadow's nodes do not come
             self._expecting = bool(coming)
             self._submit(self._state_machine.apply(NodesPlanned(coming, self._inquired_at), self._clocks.clock()))
 
@@ -404,6 +405,17 @@ class Autoscaler:
         record.spent = LoopDurations(
             sense=sense, plan=grown + shrunk, act=growing + shrinking, serving=watch.total, longest=watch.longest
         )
+
+    def _without_slack(self, scale_up: ScaleUp, record: LoopRecord) -> ScaleUp:
+        """The scale-up without nodes that only placeholders need, if slack alone is withheld; notes these as withheld."""
+        group = self.group_registry.group_status[scale_up.group].group
+        if self._withholds("slack", group.name) is None or self._withholds("scale-up", group.name) is not None:
+            return scale_up
+        nodes = tuple(pods for pods in scale_up.nodes if not pods or not all(map(is_placeholder, pods)))
+        if (spare := scale_up.count - len(nodes)) and "scale-up" not in self._state_machine.paused:
+            to = group.target + spare
+            record.withheld.append(Grow(group=group.name, provider=group.provider, seen=group.target, to=to))
+        return ScaleUp(group=scale_up.group, nodes=nodes)
 
     def _still_wanted(self, scale_up: ScaleUp) -> ScaleUp:
         """The scale-up without the nodes whose pods were all placed while the plan was made. It has no nodes if scale-up is
