@@ -25,6 +25,7 @@ from slackwater.app import rbac, wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.reload import Needs, needs
+from slackwater.app.settings.serving import Report
 from slackwater.configuration.problems import Steps
 from slackwater.model.reasons import Reason, UnremovableReason, WaitReason
 from slackwater_protocol import names
@@ -130,7 +131,7 @@ def metrics(_text: str = "") -> str:
 
 def _families() -> list[Metric]:
     # Wire the service as `serve` does, so that all metrics are registered. It is not started, so it needs no client.
-    everything = Settings(autoscaler=Autoscaler(enabled=True))
+    everything = Settings(autoscaler=Autoscaler(enabled=True), report=Report(enabled=True))
     service = wiring.Service(everything, cast("ApiPort", None), Random(0))
     return [*service.registry.collect(), *node_families()]
 

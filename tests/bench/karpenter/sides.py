@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 import yaml
 
-from slackwater.app.settings import loads
+from slackwater.app.settings import Settings, loads
 from slackwater.sandbox.free_ports import LOOPBACK
 from tests.bench import contenders
 from tests.bench.karpenter import program
@@ -47,9 +47,11 @@ Opener = Callable[[Sequence[Variant]], AbstractAsyncContextManager[Side]]
 
 
 @asynccontextmanager
-async def karpenter(variants: Sequence[Variant] = VARIANTS, *, policy: str = DEFAULT_POLICY) -> AsyncIterator[Side]:
-    """Karpenter's controller with its default settings."""
-    async with a_stage(kwok=True, controllers=True) as stage:
+async def karpenter(
+    variants: Sequence[Variant] = VARIANTS, *, policy: str = DEFAULT_POLICY, beside: Settings | None = None
+) -> AsyncIterator[Side]:
+    """Karpenter's controller with its default settings. `beside`: those of a service that may run beside it."""
+    async with a_stage(kwok=True, controllers=True, settings=beside) as stage:
         await stage.control_plane.start_scheduler(contenders.scheduler_config(None))
         await stage.create(_CRDS_PATH, program.crds())
         made = [(_path(each), each) for each in node_pool(policy)]

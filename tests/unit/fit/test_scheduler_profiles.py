@@ -199,18 +199,19 @@ def an_intake(*kinds: AuxiliaryKind) -> AuxiliaryIntake:
 
 def test_selectors_are_sent_when_they_change_and_alone() -> None:
     intake = an_intake("services", "replicasets", "namespaces")
+    reader = intake.reader()
     intake.take(seen("replicasets", a_replica_set()))
     intake.take(seen("services", a_service(app="web")))
-    first = intake.changes().spread_sources
+    first = reader.changes().spread_sources
     assert first is not None
     assert (dict(first.services), len(first.controllers)) == ({"shop": ({"app": "web"},)}, 1)
     intake.take(seen("replicasets", {**a_replica_set(), "spec": {**a_replica_set()["spec"], "replicas": 9}}))
-    assert intake.changes().spread_sources is None
+    assert reader.changes().spread_sources is None
     intake.take(AuxiliaryGone("services", AuxiliaryKey("shop", "s")))
-    last = intake.changes().spread_sources
+    last = reader.changes().spread_sources
     assert last is not None
     assert last.services == {}
-    assert an_intake("replicasets", "namespaces").changes().spread_sources is None
+    assert an_intake("replicasets", "namespaces").reader().changes().spread_sources is None
 
 
 def through_the_pipe(changes: Changes) -> Changes:
@@ -229,17 +230,18 @@ def fitting(replica: SnapshotReplica, uid: str) -> list[str]:
 def test_the_replica_judges_by_the_profiles_and_follows_services_and_controllers() -> None:
     read = read_cluster({"kind": "List", "items": two_zones(a_pod("m"), a_pod("o", scheduler="other"))})
     replica, intake = SnapshotReplica(), an_intake("services", "replicasets")
+    reader = intake.reader()
     whole = replace(whole_cluster(read.nodes, read.pods), namespaces={}, profiles=_SPREAD)
     replica.take(through_the_pipe(whole))
     assert [fitting(replica, "uid-m"), fitting(replica, "uid-o")] == [["a0"], ["a0"]]
     intake.take(seen("replicasets", a_replica_set()))
-    replica.take(through_the_pipe(replace(whole_cluster([], []), spread_sources=intake.changes().spread_sources)))
+    replica.take(through_the_pipe(replace(whole_cluster([], []), spread_sources=reader.changes().spread_sources)))
     assert [fitting(replica, "uid-m"), fitting(replica, "uid-o")] == [[], ["a0"]]
     builds = replica.builds
     replica.take(through_the_pipe(whole_cluster([], [])))
     assert replica.builds == builds
     intake.take(AuxiliaryGone("replicasets", AuxiliaryKey("shop", "web")))
-    replica.take(through_the_pipe(replace(whole_cluster([], []), spread_sources=intake.changes().spread_sources)))
+    replica.take(through_the_pipe(replace(whole_cluster([], []), spread_sources=reader.changes().spread_sources)))
     assert fitting(replica, "uid-m") == ["a0"]
 
 

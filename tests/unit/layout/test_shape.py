@@ -44,7 +44,6 @@ _OFFERED: Final = {
     "AgentClient",
     "parse_non_negative_duration",
     "selecting",
-    "bucket_of",
     "detach",
     "forget_lists",
     "compact",

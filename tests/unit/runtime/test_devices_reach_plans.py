@@ -68,13 +68,14 @@ def an_intake() -> AuxiliaryIntake:
 
 def test_devices_are_sent_when_they_change_and_alone() -> None:
     intake = an_intake()
-    first = intake.changes().devices
+    reader = intake.reader()
+    first = reader.changes().devices
     assert first is not None
     assert (set(first.slices), set(first.classes)) == ({"slice-of-a"}, {"gpu"})
     assert (set(first.claims), set(first.templates)) == ({("default", "mine")}, {("default", "template")})
-    assert intake.changes().devices is None
+    assert reader.changes().devices is None
     intake.take(AuxiliaryGone("resourceclaims", AuxiliaryKey("default", "mine")))
-    later = intake.changes()
+    later = reader.changes()
     assert later.devices is not None
     assert later.devices.claims == {}
     assert (later.storage, later.namespaces) == (None, None)
@@ -82,7 +83,7 @@ def test_devices_are_sent_when_they_change_and_alone() -> None:
 
 def test_the_planning_process_judges_claims_by_the_devices_that_it_was_sent() -> None:
     cluster = cluster_of(node_body("a"), node_body("b"), pod_body("p", "mine"))
-    changes = replace(whole_cluster(cluster.nodes, cluster.pods), devices=an_intake().changes().devices)
+    changes = replace(whole_cluster(cluster.nodes, cluster.pods), devices=an_intake().reader().changes().devices)
     decoder, arrived = Decoder(), None
     for frame in Encoder(FRAMED_TYPES).frames(changes):
         arrived = decoder.take(frame)
@@ -94,20 +95,22 @@ def test_the_planning_process_judges_claims_by_the_devices_that_it_was_sent() ->
     assert fitting(replica) == ["a"]
     taken = claim_body("other", devices_of(ask(1)), "a/gpu-0", node="a", users=["someone"])
     intake = an_intake()
+    reader = intake.reader()
     intake.take(seen("resourceclaims", taken))
-    replica.take(replace(whole_cluster((), ()), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster((), ()), devices=reader.changes().devices))
     assert fitting(replica) == []
 
 
 def test_a_taint_rule_reaches_plans_when_it_appears_and_goes() -> None:
     cluster, intake, replica = cluster_of(node_body("a"), pod_body("p", "mine")), an_intake(), SnapshotReplica()
-    replica.take(replace(whole_cluster(cluster.nodes, cluster.pods), devices=intake.changes().devices))
+    reader = intake.reader()
+    replica.take(replace(whole_cluster(cluster.nodes, cluster.pods), devices=reader.changes().devices))
     assert fitting(replica) == ["a"]
     intake.take(seen("devicetaintrules", taint_rule_body("broken", pool="a")))
-    replica.take(replace(whole_cluster((), ()), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster((), ()), devices=reader.changes().devices))
     assert fitting(replica) == []
     intake.take(AuxiliaryGone("devicetaintrules", AuxiliaryKey("", "broken")))
-    replica.take(replace(whole_cluster((), ()), devices=intake.changes().devices))
+    replica.take(replace(whole_cluster((), ()), devices=reader.changes().devices))
     assert fitting(replica) == ["a"]
 
 

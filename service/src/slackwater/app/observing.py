@@ -37,6 +37,9 @@ from slackwater.adapters.kube.neon import machines, migrations
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
 from slackwater.app.autoscaler import ObservingAutoscaler
+from slackwater.app.counterfactual.lines import SIDES
+from slackwater.app.counterfactual.metrics import report_families
+from slackwater.app.counterfactual.service import WrittenLog
 from slackwater.app.disagreement import judge_of
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.service import ExplainService, HeldBack
@@ -118,12 +121,28 @@ class ObservingService(ABC):
 
     def _observe(self, make_replica: MakeReplica | None) -> None:
         """Builds what needs the autoscaler: the replica, and the audit."""
-        feed = ReplicaFeed(self.state_machine, None if self.autoscaler_service is None else self.autoscaler_service.intake)
-        self.replica = (make_replica or replica_process)(feed, self.settings, self._times)
+        self.replica = (make_replica or replica_process)(self._feed(), self.settings, self._times)
+        self.report_log = self._report_log()
         truth = ApiAuditReads(self._reader, PodDecoder(self._kinds, self._kubernetes))
         config, measure = audit_config_of(self.settings), self._times.monotonic
         self.audit = Audit(self.state_machine.state, truth, self.intake.take, config=config, measure=measure)
         self.explaining = self._explaining()
+
+    def _feed(self) -> ReplicaFeed:
+        auxiliary = None if self.autoscaler_service is None else self.autoscaler_service.intake.reader()
+        return ReplicaFeed(self.state_machine, auxiliary)
+
+    def _report_log(self) -> WrittenLog | None:
+        """What writes the log for `slackwater report`; None without an autoscaler, and if nobody wants it."""
+        if self.autoscaler_service is None or not (self.shadow or self.settings.report.enabled):
+            return None
+        return WrittenLog(
+            self.settings,
+            self._feed(),
+            sides=SIDES if self.shadow else ("real",),
+            registry=self._group_registry_view,
+            times=self._times,
+        )
 
     def _explaining(self) -> ExplainService:
         return ExplainService(
@@ -198,6 +217,8 @@ class ObservingService(ABC):
         yield from planner_families(self.replica.observation())
         if self.autoscaler_service is not None:
             yield from autoscaler_families(self.autoscaler_service.last, self.autoscaler_service.counts)
+        if self.report_log is not None:
+            yield from report_families(self.report_log.process)
 
     def _ops(self, registry: CollectorRegistry) -> FastAPI:
         return ops_app(
@@ -223,7 +244,7 @@ class ObservingService(ABC):
             ),
             explain=self.explaining,
             what_happened=self.history,
-            report_log=None,
+            report_log=self.report_log,
             certificates=self._certificates,
         )
 

@@ -166,6 +166,8 @@ async def _run_shadow(shadow: ShadowService, life: TaskGroup) -> None:
     life.start_soon(shadow.audit.run, name="audit")
     if shadow.autoscaler_service is not None:
         life.start_soon(shadow.autoscaler_service.run, shadow.replica, name="autoscaler")
+    if shadow.report_log is not None:
+        life.start_soon(shadow.report_log.run, name="log for reports")
 
 
 class _ServiceRunner:
@@ -222,6 +224,8 @@ class _ServiceRunner:
             life.start_soon(service.audit.run, name="audit")
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
+            if service.report_log is not None:
+                life.start_soon(service.report_log.run, name="log for reports")
             if self._on_ready is not None:
                 await self._on_ready(service)
         return service.settings

@@ -1,10 +1,10 @@
 """Keeps the auxiliary objects, which only planners read (namespaces, volumes, workloads, buffers), and returns the changed
-ones.
+ones to each reader.
 
 The state machine needs none of them, and the readiness of the service does not wait for their first lists.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -57,11 +57,9 @@ class AuxiliaryIntake:
         #: The replica count of each controller. Each event updates it, because there are thousands of controllers, and some
         #: change between any two calls of `changes`.
         self._replicas: dict[ControllerKey, int] = {}
-        #: The selectors of controllers; none unless Services are watched too. `_spread_changed`: one of them, or a Service,
-        #: changed since the last call of `changes`.
+        #: The selectors of controllers; none unless Services are watched too.
         self._selectors: dict[ControllerKey, Selector] = {}
-        self._spread_changed = "services" in event_sources
-        self._changed: set[AuxiliaryKind] = set(event_sources)
+        self._readers: list[AuxiliaryReader] = []
         #: Workloads with the slack annotation, so that `changes` need not search all workloads.
         self._marked: dict[tuple[AuxiliaryKind, AuxiliaryKey], Workload] = {}
         if not event_sources:
@@ -92,7 +90,8 @@ class AuxiliaryIntake:
 
     def take(self, event: AuxiliaryEvent) -> None:
         """Applies one event."""
-        self._changed.add(event.kind)
+        for reader in self._readers:
+            reader.changed.add(event.kind)
         self._marked.pop((event.kind, event.key), None)
         if event.kind in _CONTROLLERS:
             self._count(event)
@@ -107,7 +106,8 @@ class AuxiliaryIntake:
         controller: ControllerKey = (event.key.namespace, Owner(*_CONTROLLERS[event.kind], event.key.name))
         value = None if isinstance(event, AuxiliaryGone) else event.value
         selector = value.selector if isinstance(value, ControllerScale | Workload) else None
-        self._spread_changed |= self._selectors.get(controller) != selector
+        for reader in self._readers if self._selectors.get(controller) != selector else ():
+            reader.spread_changed = True
         self._selectors.pop(controller, None)
         if selector is not None:
             self._selectors[controller] = selector
@@ -116,14 +116,18 @@ class AuxiliaryIntake:
         else:
             self._replicas[controller] = event.value.replicas if isinstance(event.value, ControllerScale | Workload) else 0
 
-    def reset(self) -> None:
-        """Makes `changes` return everything again, because the reader has lost its copies."""
-        self._changed.update(self._event_sources)
-        self._spread_changed = "services" in self._event_sources
+    def reader(self) -> "AuxiliaryReader":
+        """A reader that follows the objects from now on; first it gets everything."""
+        self._readers.append(AuxiliaryReader(self))
+        return self._readers[-1]
 
-    def changes(self) -> AuxiliaryObjects:
-        """The parts that changed since the last call, as copies; the others are None."""
-        changed, self._changed = self._changed, set()
+    @property
+    def kinds(self) -> Set[AuxiliaryKind]:
+        return self._event_sources.keys()
+
+    def objects(self, changed: Set[AuxiliaryKind], *, spread: bool) -> AuxiliaryObjects:
+        """The parts with objects of these kinds, as copies; the others are None. `spread`: the selectors of Services and
+        controllers too."""
         return AuxiliaryObjects(
             namespaces=by_name(self._objects, "namespaces") if "namespaces" in changed else None,
             storage=storage_of(self._objects)
@@ -133,11 +137,10 @@ class AuxiliaryIntake:
             daemons=self._daemons() if "daemonsets" in changed else None,
             replicas=dict(self._replicas) if changed & _CONTROLLERS.keys() else None,
             headroom_requests=self.headroom_requests() if changed & ASKING else None,
-            spread_sources=self._spread_sources() if "services" in changed or self._spread_changed else None,
+            spread_sources=self._spread_sources() if "services" in changed or spread else None,
         )
 
     def _spread_sources(self) -> SpreadSources:
-        self._spread_changed = False
         services: dict[str, tuple[Mapping[str, str], ...]] = {}
         found: dict[AuxiliaryKey, Mapping[str, str]] = self._objects["services"]
         for key in sorted(found):
@@ -168,3 +171,26 @@ class AuxiliaryIntake:
     def _daemons(self) -> tuple[Pod, ...]:
         pods: dict[AuxiliaryKey, Pod] = self._objects["daemonsets"]
         return tuple(pods[key] for key in sorted(pods))
+
+
+class AuxiliaryReader:
+    """Returns the changed objects to one reader. `spread_changed`: a Service, or the selector of a controller, changed."""
+
+    def __init__(self, intake: AuxiliaryIntake) -> None:
+        self._intake = intake
+        self.reset()
+
+    @property
+    def ready(self) -> bool:
+        return self._intake.ready
+
+    def reset(self) -> None:
+        """Makes `changes` return everything again, because the reader has lost its copies."""
+        self.changed: set[AuxiliaryKind] = set(self._intake.kinds)
+        self.spread_changed = "services" in self._intake.kinds
+
+    def changes(self) -> AuxiliaryObjects:
+        """The parts that changed since the last call, as copies; the others are None."""
+        changed, spread = self.changed, self.spread_changed
+        self.changed, self.spread_changed = set(), False
+        return self._intake.objects(changed, spread=spread)

@@ -61,7 +61,8 @@ def test_a_daemon_set_is_the_pod_that_it_would_make() -> None:
 def test_only_what_changed_is_an_event_again() -> None:
     kinds: list[AuxiliaryKind] = ["namespaces", "storageclasses", "daemonsets", "volumeattachments"]
     intake = AuxiliaryIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
-    first = intake.changes()
+    reader = intake.reader()
+    first = reader.changes()
     assert (first.namespaces, first.daemons) == ({}, ())
     assert first.storage is not None
     assert (first.storage.classes, first.storage.claims, first.storage.attachments) == ({}, None, {})
@@ -69,26 +70,27 @@ def test_only_what_changed_is_an_event_again() -> None:
     event = read("storageclasses", {"provisioner": "p"}).event
     assert isinstance(event, AuxiliarySeen)
     intake.take(event)
-    later = intake.changes()
+    later = reader.changes()
     assert (later.namespaces, later.daemons) == (None, None)
     assert later.storage is not None
     assert set(later.storage.classes or ()) == {"x"}
 
     intake.take(AuxiliaryGone("storageclasses", AuxiliaryKey("", "x")))
-    gone = intake.changes()
+    gone = reader.changes()
     assert gone.storage is not None
     assert gone.storage.classes == {}
-    assert intake.changes().storage is None
+    assert reader.changes().storage is None
 
 
 def test_attachments_are_found_by_their_node() -> None:
     intake = AuxiliaryIntake({"volumeattachments": None})  # type: ignore[dict-item]  # nothing is drained here
+    reader = intake.reader()
     for number in range(3):
         spec = {"attacher": "csi", "nodeName": f"n{number % 2}", "source": {"persistentVolumeName": f"v{number}"}}
         event = read("volumeattachments", {"spec": spec}, name=f"a{number}").event
         assert isinstance(event, AuxiliarySeen)
         intake.take(event)
-    storage = intake.changes().storage
+    storage = reader.changes().storage
     assert storage is not None
     assert [attachment.volume for attachment in storage.attachments_of("n0")] == ["v0", "v2"]
 
@@ -119,15 +121,16 @@ def test_how_many_pods_a_controller_wants(kind: str, body: dict[str, Any], want:
 def test_targets_are_kept_by_controller_and_forgotten_with_it() -> None:
     kinds: list[AuxiliaryKind] = ["replicasets", "jobs", "daemonsets"]
     intake = AuxiliaryIntake(dict.fromkeys(kinds, None))  # type: ignore[arg-type]  # nothing is drained here
-    assert intake.changes().replicas == {}
+    reader = intake.reader()
+    assert reader.changes().replicas == {}
     key = AuxiliaryKey("ns", "web")
     intake.take(AuxiliarySeen("replicasets", key, ControllerScale(3)))
     intake.take(AuxiliarySeen("jobs", key, ControllerScale(1)))
-    reported = intake.changes()
+    reported = reader.changes()
     assert reported.replicas == {("ns", Owner("apps", "ReplicaSet", "web")): 3, ("ns", Owner("batch", "Job", "web")): 1}
-    assert (reported.storage, intake.changes().replicas) == (None, None)
+    assert (reported.storage, reader.changes().replicas) == (None, None)
     intake.take(AuxiliaryGone("replicasets", key))
-    assert intake.changes().replicas == {("ns", Owner("batch", "Job", "web")): 1}
+    assert reader.changes().replicas == {("ns", Owner("batch", "Job", "web")): 1}
 
 
 @pytest.mark.parametrize(

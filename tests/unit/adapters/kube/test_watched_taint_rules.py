@@ -33,11 +33,12 @@ class Watched:
         types = auxiliary(KindInterner(), lambda _, name, __: self.broken.append(name), kubernetes=_NEWEST)
         (rules,) = (each for each in types if each.name == "devicetaintrules")
         self.intake = AuxiliaryIntake({"devicetaintrules": Reflector(client, rules, rng=Random(1), config=FAST)})
+        self.reader = self.intake.reader()
 
     def pools(self) -> dict[str, str | None]:
         """The pool that each known rule selects."""
-        self.intake.reset()
-        devices = self.intake.changes().devices
+        self.reader.reset()
+        devices = self.reader.changes().devices
         assert devices is not None
         return {name: rule.selector.pool for name, rule in devices.taint_rules.items() if rule.selector is not None}
 

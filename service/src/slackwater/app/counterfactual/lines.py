@@ -13,7 +13,9 @@ import msgspec
 from slackwater.model.prices import Basis
 
 Side = Literal["real", "ours"]
-SIDES: Final[tuple[Side, ...]] = ("real", "ours")
+Action = Literal["add", "remove", "replace", "preempt"]
+Sides = tuple[Side, ...]
+SIDES: Final[Sides] = ("real", "ours")
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="line", rename="camel"):
@@ -29,7 +31,7 @@ class Began(Line, tag="began", frozen=True, kw_only=True):
     so that the file can be read without the older ones."""
 
     version: str
-    sides: tuple[Side, ...]
+    sides: Sides
     currency: str
     basis: Basis | None = None
     capabilities: tuple[str, ...] = ()
@@ -77,7 +79,7 @@ class Decision(Line, tag="decision", frozen=True, kw_only=True):
 
     side: Side
     number: int
-    action: Literal["add", "remove", "replace", "preempt"]
+    action: Action
     by: str = ""
     group: str = ""
     nodes: int = 0

@@ -1,4 +1,5 @@
-"""Plays the autoscaler's loops with a cluster until nothing changes any more: places, grows, removes, replaces.
+"""Plays the autoscaler's loops with a cluster: places, grows, removes, replaces, until nothing changes any more (`play`), or up
+to a time, between changes that come from outside (`Rounds.advance`).
 
 Each loop is as the service's: first the scale-up plan, then the scale-down plan beside it, then the batch of removals that may
 begin by unneeded times, cool-downs, budgets and parallelism. Where nothing else is done, consolidation plans, if it is on. The
@@ -7,6 +8,7 @@ led to some removals, to nothing more, or until new nodes came. Time goes from e
 finds nothing to do, and another one, made after the longest pause after which a plan may find something, does not either.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -18,6 +20,7 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaledown import planned_removals
 from slackwater.app.policies import policy_of, scale_down_policy_of
+from slackwater.app.rounds.happened import Came, Observer, Ordered, RemovalBegan, RemovalEnded, nobody
 from slackwater.app.rounds.replacements import Replacements, status_of
 from slackwater.app.rounds.scheduler_model import SchedulerModel
 from slackwater.app.rounds.timeline import Timeline
@@ -35,16 +38,19 @@ from slackwater.controllers.scaledown.state import (
     ScaleDownState,
     soft_taints,
 )
+from slackwater.controllers.scaleup.groups import Template
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.effects import MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
-from slackwater.model.objects import Node, Taint
+from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import UnremovableReason
 from slackwater_protocol.durations import seconds
 
 #: A plan is used until the removals of so many nodes have begun, as a part of all nodes; or of a whole batch, if that is more.
 PART: Final = 32
+#: Sums of times in seconds differ by less than this in the last digits.
+_ROUNDING: Final = 1e-3
 _UNRIPE: Final = frozenset({UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, UnremovableReason.NOT_UNREADY_LONG_ENOUGH})
 
 
@@ -72,23 +78,36 @@ class Played:
 def play(cluster: Cluster, settings: Settings, *, start: UnixTime, horizon_seconds: float, pace: Pace = DEFAULT_PACE) -> Played:
     """Plays the rounds from `start` on, for `horizon_seconds` at most. Raises `SettingsError` if a file that the settings name
     cannot be read."""
-    return _Rounds(cluster, settings, start, pace).run(horizon_seconds)
+    return Rounds(cluster, settings, start, pace).until_rest(horizon_seconds)
 
 
 @dataclass(slots=True)
 class _Plan:
-    """The last plan. `begun`: how many of its removals have begun. `stale`: nodes came since. `held`: why others did not begin
-    in the last loop. `budgets_end`: when budgets of groups that are active now end."""
+    """The last plan. `begun`: how many of its removals have begun. `ordered`: its machines have been ordered. `stale`:
+    something changed since. `held`: why others did not begin in the last loop. `budgets_end`: when budgets of groups that are
+    active now end."""
 
+    made_from: Cluster
     grown: Grown
     removals: ScaleDownPlan
     groups: Mapping[GroupName, NodeGroup]
     members: Mapping[NodeName, GroupName]
     made_at: UnixTime
     begun: int = 0
+    ordered: bool = False
     stale: bool = False
     held: Mapping[NodeName, KeptNode] = field(default_factory=dict)
     budgets_end: Sequence[float] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Order:
+    """Machines that have been ordered, and when."""
+
+    at: UnixTime
+    group: GroupName
+    template: Template
+    nodes: tuple[NodeName, ...]
 
 
 @dataclass(slots=True)
@@ -101,27 +120,38 @@ class _Counts:
     changed_after: float = 0.0
 
 
-class _Rounds:
-    def __init__(self, cluster: Cluster, settings: Settings, start: UnixTime, pace: Pace) -> None:
-        self._settings, self._pace = settings, pace
+class Rounds:
+    """The loops of one cluster, and what is around them. `observer` gets what happens."""
+
+    def __init__(
+        self, cluster: Cluster, settings: Settings, start: UnixTime, pace: Pace = DEFAULT_PACE, observer: Observer = nobody
+    ) -> None:
+        self._settings, self._pace, self._observer = settings, pace, observer
         self._policy = scale_down_policy_of(settings)
         self._interval = seconds(settings.autoscaler.scan_interval)
-        self._cluster = VirtualCluster(cluster)
-        self._scheduler = SchedulerModel(settings, cluster.kubernetes.version)
+        self.cluster = VirtualCluster(cluster)
+        self.scheduler = SchedulerModel(settings, cluster.kubernetes.version, observer)
         self._quota = max(self._policy.max_scale_down_parallelism, len(cluster.nodes) // PART)
-        self._timeline = Timeline(start)
-        self._drains = VirtualDrains(
-            self._cluster,
-            self._scheduler,
-            self._timeline,
+        self.timeline = Timeline(start)
+        self.drains = VirtualDrains(
+            self.cluster,
+            self.scheduler,
+            self.timeline,
             limits=policy_of(settings).drain,
             rules=self._policy.blocked_by,
             pace=pace,
+            observer=observer,
         )
-        self._replacements = Replacements(self._cluster, cluster, settings, self._timeline)
+        self._replacements = Replacements(self.cluster, cluster, settings, self.timeline)
         self._state = ScaleDownState()
         self._plan: _Plan | None = None
-        self._booting = 0
+        #: When the next loop may do something; None: not before something changes.
+        self._next_at: UnixTime | None = start
+        #: One loop is played in an interval.
+        self._not_before = start
+        #: The machines of each group that have been ordered and have not come.
+        self._booting = Counter[GroupName]()
+        self._orders: list[_Order] = []
         self._marked_at = start
         #: Until when each group may not shrink, and why.
         self._cooling: dict[GroupName, tuple[UnixTime, str]] = {}
@@ -133,22 +163,23 @@ class _Rounds:
         self._pauses += [self._replacements.rest_seconds] if self._replacements.enabled else []
         self._pause, self._changes_before_pause = 0, 0
 
-    def run(self, horizon_seconds: float) -> Played:
-        self._scheduler.place_pending(self._cluster)
-        began, over = self._cluster.cluster(), False
-        while not over and self._timeline.passed <= horizon_seconds:
+    def until_rest(self, horizon_seconds: float) -> Played:
+        """Plays until nothing changes any more, for the horizon at most."""
+        self.place()
+        began, over = self.cluster.cluster(), False
+        while not over and self.timeline.passed <= horizon_seconds:
             plan = self._loop()
             at = self._next(plan)
             over = at is None
             if at is not None:
-                self._timeline.run_until(self._timeline.tick_after(at, self._interval))
+                self.timeline.run_until(self.timeline.tick_after(at, self._interval))
         return Played(
             began=began,
-            end=self._cluster.cluster(),
+            end=self.cluster.cluster(),
             removed=tuple(self._counts.removed),
             added=tuple(self._counts.added),
             growth=frozenset(self._counts.growth),
-            evictions=self._drains.evictions,
+            evictions=self.drains.evictions,
             failed_removals=self._counts.failed,
             kept=self._kept(plan),
             grown=plan.grown,
@@ -156,6 +187,30 @@ class _Rounds:
             plans=self._counts.plans,
             over=over,
         )
+
+    def advance(self, to: UnixTime) -> None:
+        """Plays up to a time. Changes from outside may be made between two calls; `changed` has to be called after them."""
+        while self._next_at is not None:
+            tick = self.timeline.tick_after(max(self._next_at, self._not_before), self._interval)
+            if tick > to:
+                break
+            self.timeline.run_until(tick)
+            self._next_at, self._not_before = self._next(self._loop()), UnixTime(tick + self._interval)
+        self.timeline.run_until(to)
+
+    def changed(self) -> None:
+        """Something changed from outside: pods that wait are placed, and the next loop plans again."""
+        self.place()
+        self._stale()
+
+    def place(self) -> None:
+        """Puts the pods that wait on nodes where they fit, as the scheduler would."""
+        self.scheduler.place_pending(self.cluster, self.timeline.now)
+
+    def _stale(self) -> None:
+        self._next_at = self.timeline.now
+        if self._plan is not None:
+            self._plan.stale = True
 
     def _kept(self, plan: _Plan) -> tuple[KeptNode, ...]:
         """Why each node stays, by the last word on it."""
@@ -176,7 +231,7 @@ class _Rounds:
             self._state = replace(self._state, replacing=replacing)
         if plan is None or plan.stale or plan.begun >= self._quota:
             plan = self._planned()
-        if not self._begin(plan) and self._is_idle and plan.made_at != self._timeline.now:
+        if not self._begin(plan) and self._is_idle and plan.made_at != self.timeline.now:
             plan = self._planned()
             if not self._begin(plan) and self._replacements.enabled:
                 self._replace(plan)
@@ -185,40 +240,41 @@ class _Rounds:
     def _replace(self, plan: _Plan) -> None:
         """Begins the moves of a consolidation, if one is due, and orders their machines."""
         status, disruptions = self._status(plan), self._disruptions(plan)
-        wanted = self._replacements.begin(plan.grown, status, self._state, disruptions, self._drains.moved)
+        wanted = self._replacements.begin(plan.grown, status, self._state, disruptions, self.drains.moved)
         if wanted is None:
             return
         for group, count in wanted.items():
-            self._order(group, count, plan.grown)
+            self._order(group, count, plan.grown, replacing=True)
         if not wanted:
-            self._timeline.after(0.0, lambda: None)  # the next loop removes the nodes
+            self.timeline.after(0.0, lambda: None)  # the next loop removes the nodes
 
     @property
     def _is_idle(self) -> bool:
-        return not (self._drains.active or self._booting)
+        return not (self.drains.active or self._booting.total())
 
     def _take_outcomes(self) -> None:
-        now, policy = self._timeline.now, self._policy
-        for outcome in self._drains.outcomes:
+        now, policy = self.timeline.now, self._policy
+        for outcome in self.drains.outcomes:
+            self._observer(RemovalEnded(outcome.at, outcome.node, outcome.problem))
             self._state = self._state.ended(outcome.node)
             if not outcome.problem:
                 self._counts.removed.append(outcome.node)
                 self._cool(outcome.group, policy.delay_after_delete, "nodes of it were removed")
-                self._counts.changed_after = self._timeline.passed
+                self._counts.changed_after = self.timeline.passed
                 continue
             self._counts.failed += 1
             self._cool(outcome.group, policy.delay_after_failure, "a removal failed")
             if outcome.disturbed:
                 self._state = self._state.drain_failed(outcome.node, outcome.problem, now)
-        self._drains.outcomes.clear()
+        self.drains.outcomes.clear()
 
     def _cool(self, group: GroupName, seconds: float, why: str) -> None:
-        until = UnixTime(self._timeline.now + seconds)
+        until = UnixTime(self.timeline.now + seconds)
         if seconds and until > self._cooling.get(group, (UnixTime(0.0), ""))[0]:
             self._cooling[group] = until, why
 
     def _planned(self) -> _Plan:
-        cluster, replica, now = self._cluster.cluster(), self._cluster.replica, self._timeline.now
+        cluster, replica, now = self._with_coming(self.cluster.cluster()), self.cluster.replica, self.timeline.now
         self._counts.plans += 1
         with replica.snapshot.fork():
             grown = planned_growth(
@@ -231,14 +287,27 @@ class _Rounds:
         self._state = removals.state
         self._mark()
         groups, members = removal_groups(grown.groups, grown.group_of, cluster)
-        self._plan = _Plan(grown, removals, groups, members, now)
+        self._plan = _Plan(cluster, grown, removals, groups, members, now)
         return self._plan
+
+    def _with_coming(self, cluster: Cluster) -> Cluster:
+        """The cluster whose groups, if they are known by name, have the machines that are on their way."""
+        if cluster.groups is None or not self._booting.total():
+            return cluster
+        groups = [(found, self._booting[found.group.name]) for found in cluster.groups]
+        return replace(
+            cluster,
+            groups=tuple(
+                replace(found, coming=found.coming + n, group=replace(found.group, target=found.group.target + n))
+                for found, n in groups
+            ),
+        )
 
     def _mark(self) -> None:
         """Writes and removes the soft taints of candidates, as many as the loops since the last plan do."""
-        now = self._timeline.now
+        now = self.timeline.now
         loops = int((now - self._marked_at) // self._interval) + 1
-        self._marked_at, nodes = now, self._cluster.replica.nodes
+        self._marked_at, nodes = now, self.cluster.replica.nodes
         changed: dict[NodeName, Node] = {}
         for effect in soft_taints(nodes.values(), self._state, most=loops * self._policy.max_soft_taints):
             match effect:
@@ -249,36 +318,58 @@ class _Rounds:
                 case _:
                     pass  # there are no other effects on soft taints
         if changed:
-            self._cluster.put_nodes(changed.values())
+            self.cluster.put_nodes(changed.values())
 
-    def _order(self, name: GroupName, count: int, grown: Grown) -> None:
+    def _order(self, name: GroupName, count: int, grown: Grown, *, pods: tuple[Pod, ...] = (), replacing: bool = False) -> None:
         """Orders machines of a growable group; their nodes come together."""
         group = next(each for each in grown.groups if each.name == name)
         assert group.template is not None, "a group without a template does not grow"
         first, template = len(self._counts.added), group.template
         names = [NodeName(f"{group.owner}-new-{number}") for number in range(first, first + count)]
         self._counts.added += names
-        self._booting += 1
+        self._booting[group.owner] += count
+        self._observer(Ordered(self.timeline.now, group.owner, tuple(names), pods, replacing))
+        order = _Order(self.timeline.now, group.owner, template, tuple(names))
+        self._orders.append(order)
+        self._come_after(order)
 
-        def come() -> None:
-            self._booting -= 1
-            self._cluster.add_nodes(template, names, self._timeline.now)
-            self._scheduler.place_pending(self._cluster)
-            self._cool(group.owner, self._policy.delay_after_add, "it has grown")
-            self._counts.changed_after = self._timeline.passed
-            if self._plan is not None:
-                self._plan.stale = True
+    def expect(self, pace: Pace) -> None:
+        """From now on others take so long, also for machines that are on their way."""
+        if pace == self._pace:
+            return
+        self._pace = pace
+        for order in self._orders:
+            self._come_after(order)
 
-        self._timeline.after(self._pace.node_boot, come)
+    def _come_after(self, order: _Order) -> None:
+        left = order.at + self._pace.boot_of(order.group) - self.timeline.now
+        self.timeline.after(max(left, 0.0), lambda: self._come(order))
+
+    def _come(self, order: _Order) -> None:
+        """The nodes of an order come, unless they have come or take longer by now."""
+        due = order.at + self._pace.boot_of(order.group)
+        if order not in self._orders or self.timeline.now < due - _ROUNDING:
+            return
+        self._orders.remove(order)
+        self._booting[order.group] -= len(order.nodes)
+        self.cluster.add_nodes(order.template, order.nodes, self.timeline.now, order.group)
+        self._observer(Came(self.timeline.now, order.nodes))
+        self.place()
+        self._cool(order.group, self._policy.delay_after_add, "it has grown")
+        self._counts.changed_after = self.timeline.passed
+        self._stale()
 
     def _begin(self, plan: _Plan) -> bool:
         """Orders the machines of the plan, and begins removals. Returns whether anything was begun."""
-        ordered = () if self._booting else plan.grown.found.plan.scale_ups
+        # Without groups that are known by name, a plan cannot count the machines that are on their way.
+        blind = self._booting.total() and plan.made_from.groups is None
+        ordered = () if blind or plan.ordered else plan.grown.found.plan.scale_ups
+        plan.ordered = plan.ordered or bool(ordered)
         for scale_up in ordered:
             before = len(self._counts.added)
-            self._order(scale_up.group, scale_up.count, plan.grown)
+            self._order(scale_up.group, scale_up.count, plan.grown, pods=scale_up.pods)
             self._counts.growth.update(self._counts.added[before:])
-        now, active = self._timeline.now, self._drains.active
+        now, active = self.timeline.now, self.drains.active
         under_way = RunningRemovals(removals=len(active), drains=sum(not drain.empty for drain in active.values()))
         disruptions = self._disruptions(plan)
         batch = choose_batch(
@@ -293,18 +384,19 @@ class _Rounds:
         plan.held = {each.node: each for each in batch.held}
         plan.budgets_end = [end for group in disruptions.values() for _, end in group.active if end < inf]
         for found in (*batch.empty, *batch.drains):
-            self._drains.begin(found)
+            self._observer(RemovalBegan(now, found, found.node in self._state.replacing.replaced))
+            self.drains.begin(found)
             plan.begun += 1
         self._state = self._state.begun(batch.nodes, now)
         return bool(ordered or batch.nodes)
 
     def _disruptions(self, plan: _Plan) -> dict[GroupName, GroupDisruptions]:
         """The disrupted nodes of the groups with budgets."""
-        budgets, nodes = self._policy.budgets_of(plan.groups), self._cluster.replica.nodes.values()
-        return disruptions_of(budgets, self._status(plan), nodes, self._drains.active, now=self._timeline.now)
+        budgets, nodes = self._policy.budgets_of(plan.groups), self.cluster.replica.nodes.values()
+        return disruptions_of(budgets, self._status(plan), nodes, self.drains.active, now=self.timeline.now)
 
     def _status(self, plan: _Plan) -> dict[GroupName, NodeGroupStatus]:
-        return status_of(plan.groups, plan.members, self._cluster)
+        return status_of(plan.groups, plan.members, self.cluster)
 
     def _left(self, plan: _Plan) -> Iterator[Removable]:
         """The nodes that the plan removes and whose removal has not begun."""
@@ -315,8 +407,8 @@ class _Rounds:
 
     def _next(self, plan: _Plan) -> UnixTime | None:
         """When the next loop may do something; None if nothing will change any more."""
-        now, changes = self._timeline.now, len(self._counts.removed) + len(self._counts.added)
-        if (event := self._timeline.next_at) is not None:
+        now, changes = self.timeline.now, len(self._counts.removed) + len(self._counts.added)
+        if (event := self.timeline.next_at) is not None:
             return event
         if changes != self._changes_before_pause:
             self._changes_before_pause, self._pause = changes, 0
@@ -340,7 +432,7 @@ class _Rounds:
                 found.append(self._cooling[each.group][0])
             elif held.unremovable_reason is UnremovableReason.DISRUPTION_BUDGET_REACHED:
                 found += plan.budgets_end
-        return [at for at in found if at >= self._timeline.now]  # what could begin now, and did not, waits for something else
+        return [at for at in found if at >= self.timeline.now]  # what could begin now, and did not, waits for something else
 
 
 def _tainted(node: Node, key: str, taints: tuple[Taint, ...]) -> Node:

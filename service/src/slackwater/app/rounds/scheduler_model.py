@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.app.policies import own_score_of
+from slackwater.app.rounds.happened import Bound, Observer, nobody
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.app.scheduler_config.filters_and_scores import score_profiles_of, scores_of_pod
 from slackwater.app.settings import Settings
@@ -18,7 +19,7 @@ from slackwater.fit.best_node import Samples, Scoring
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.scoring import Room, Value
 from slackwater.model.columns import Rows
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Pod
 from slackwater.snapshot.equivalence_groups import NumberedGroup
@@ -39,8 +40,8 @@ def sampled_of(nodes: int) -> int:
 class SchedulerModel:
     """The schedulers of a cluster. Raises `UnreadableSettings` if kube-scheduler's file cannot be read."""
 
-    def __init__(self, settings: Settings, version: KubernetesVersion) -> None:
-        self._settings, self._version = settings, version
+    def __init__(self, settings: Settings, version: KubernetesVersion, observer: Observer = nobody) -> None:
+        self._settings, self._version, self._observer = settings, version, observer
         #: The row with which the next search begins.
         self._begin = 0
         own = own_score_of(settings)
@@ -69,9 +70,9 @@ class SchedulerModel:
         self._begin = (int(found[-1]) + 1) % n_rows
         return found
 
-    def place_pending(self, cluster: VirtualCluster) -> bool:
-        """Binds the pods that fit somewhere, one after another; returns whether there were any."""
-        placed, refused = False, set[tuple[object, ...]]()
+    def place_pending(self, cluster: VirtualCluster, now: UnixTime) -> None:
+        """Binds the pods that fit somewhere, one after another."""
+        refused = set[tuple[object, ...]]()
         for pod in cluster.queue():
             if pod.group in refused:
                 continue
@@ -80,8 +81,7 @@ class SchedulerModel:
                 refused.add(pod.group)
             else:
                 cluster.bind(pod, node)
-                placed = True
-        return placed
+                self._observer(Bound(now, pod))
 
     def _of(self, name: str) -> Samples:
         if name not in self._samples:

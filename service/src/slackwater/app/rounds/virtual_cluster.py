@@ -1,7 +1,8 @@
 """The cluster of a simulation: nodes, pods and budgets that change on virtual time, on one snapshot that plans share.
 
-In: a `Cluster`. Out: the cluster as plans read it now (`cluster`), with its snapshot (`replica`). Models of controllers are
-here: a controller makes an evicted pod again (`successor`), and DaemonSets make a pod on each new node.
+In: a `Cluster`, and perhaps changes from outside (`follow`). Out: the cluster as plans read it now (`cluster`), with its
+snapshot (`replica`). Models of controllers are here: a controller makes an evicted pod again (`successor`), and DaemonSets make
+a pod on each new node.
 """
 
 from collections.abc import Iterable
@@ -16,9 +17,11 @@ from slackwater.fit.assumed_claims import assume_claims, has_claims, release_dev
 from slackwater.fit.remaining_pdb_tracker import Disruptions, counted
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import Generation, NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.objects import DisruptionBudget, Node, Pod
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import DisruptionBudget, Node, Pod, is_daemon
 from slackwater.snapshot.node_facts import HOSTNAME
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
+from slackwater_protocol.names import NODE_GROUP
 
 
 class VirtualCluster:
@@ -30,6 +33,8 @@ class VirtualCluster:
         self._read = cluster
         self._ended = tuple(pod for pod in cluster.pods if pod.ended)
         self._made = 0
+        #: The UID that a pod has now, by the UID that it had before its evictions; pods that were never put are missing.
+        self._now_of: dict[PodUid, PodUid] = {}
         self.replica = SnapshotReplica()
         self.replica.take(
             Changes(
@@ -63,6 +68,10 @@ class VirtualCluster:
             budgets=None if self._read.budgets is None else tuple(map(self._as_left, self._budgets)),
         )
 
+    def find(self, uid: PodUid) -> Pod | None:
+        """The pod with this UID, or the one that its controller made for it after evictions; None if there is none."""
+        return self.replica.find(self._now_of.get(uid, uid))
+
     def pods_on(self, node: NodeName) -> list[Pod]:
         return [running_pod.pod for running_pod in self.replica.on(self.replica.row_of(node))]
 
@@ -75,21 +84,45 @@ class VirtualCluster:
         waiting = [pod for pod in self.replica.pending.values() if not (pod.gates or pod.deleting)]
         return sorted(waiting, key=lambda pod: (-pod.priority, pod.created_at, pod.uid))
 
+    # --- changes from outside ---------------------------------------------------------------------------------------------
+
+    def follow(self, changes: Changes, read: Cluster) -> None:
+        """Applies changes that others make. `read`: what the cluster has beside nodes, pods and budgets."""
+        self._read = read
+        self.replica.take(replace(changes, awaiting_victims=self.replica.awaiting_victims, kept_room=()))
+
+    def allow(self, budgets: Iterable[DisruptionBudget], disrupted: Iterable[Pod]) -> None:
+        """Counts disruptions anew. `budgets`: with what they allow while nothing is disrupted. `disrupted`: pods that were
+        evicted and whose successors are not ready yet."""
+        self._budgets = tuple(budgets)
+        self._read = replace(self._read, budgets=self._budgets)
+        self.disruptions = Disruptions(self._budgets)
+        self.disruptions.spend(disrupted)
+
     # --- changes of nodes -------------------------------------------------------------------------------------------------
 
     def put_nodes(self, nodes: Iterable[Node]) -> None:
         """Adds nodes, or replaces those of the same names."""
         self._take(nodes=[NodeChange(node.name, node) for node in nodes])
 
-    def add_nodes(self, template: Template, names: Iterable[NodeName], at: UnixTime) -> None:
-        """Adds ready nodes like the template, each with the pods of its DaemonSets."""
+    def add_nodes(self, template: Template, names: Iterable[NodeName], at: UnixTime, group: GroupName) -> None:
+        """Adds ready nodes of a group, like its template, each with the pods of its DaemonSets."""
         for name in names:
-            labels = {**template.node.labels, HOSTNAME: name}
+            labels = {**template.node.labels, HOSTNAME: name, NODE_GROUP: group}
             self.put_nodes(
                 [structs.replace(template.node, name=name, uid=name, labels=labels, provider_id="", created_at=at, ready=True)]
             )
             for daemon in template.running_pods:
                 self._put(self._renewed(daemon, at, PodKey(daemon.key.namespace, f"{daemon.key.name}-{name}")).on(name))
+
+    def lose_node(self, name: NodeName, at: UnixTime) -> None:
+        """Removes a node that failed. Controllers make its pods again, which then have no node."""
+        for pod in self.pods_on(name):
+            if is_daemon(pod):
+                self.drop(pod)
+            else:
+                self.evict(pod, at)
+        self._take(nodes=[NodeChange(name, None)])
 
     def remove_node(self, name: NodeName) -> None:
         """Removes a node with the pods that belong to it."""
@@ -105,6 +138,7 @@ class VirtualCluster:
 
     def drop(self, pod: Pod) -> None:
         """Removes a pod that has ended, and releases its devices."""
+        self._now_of.pop(first_uid(pod), None)
         if pod.node is not None:
             row = self.replica.row_of(pod.node)
             kind = next(each.kind for each in self.replica.on(row) if each.pod.uid == pod.uid)
@@ -112,6 +146,11 @@ class VirtualCluster:
             release_devices(self.replica.snapshot, kind, row, [pod.uid])
         else:
             self.replica.take_pods([PodChange(pod.uid, None)])
+
+    def evict(self, pod: Pod, at: UnixTime) -> None:
+        """Removes a pod; its controller makes another one, which has no node."""
+        self.drop(pod)
+        self._put(self.successor(pod, at))
 
     def successor(self, pod: Pod, at: UnixTime) -> Pod:
         """The pod that the controller makes for an evicted one; it has no node yet, and is in the cluster once it is bound."""
@@ -121,7 +160,7 @@ class VirtualCluster:
         self._made += 1
         return structs.replace(
             pod,
-            uid=PodUid(f"{pod.uid.partition('~')[0]}~{self._made}"),
+            uid=PodUid(f"{first_uid(pod)}~{self._made}"),
             key=key,
             kind=pod.renewed_kind,
             node=None,
@@ -137,6 +176,7 @@ class VirtualCluster:
         )
 
     def _put(self, pod: Pod) -> None:
+        self._now_of[first_uid(pod)] = pod.uid
         self.replica.take_pods([_change(pod)])
         snapshot = self.replica.snapshot
         kind = snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
@@ -146,6 +186,11 @@ class VirtualCluster:
     def _take(self, *, nodes: list[NodeChange]) -> None:
         awaiting = self.replica.awaiting_victims
         self.replica.take(Changes(generation=self.replica.generation, nodes=nodes, awaiting_victims=awaiting))
+
+
+def first_uid(pod: Pod) -> PodUid:
+    """The UID that the pod had before its evictions."""
+    return PodUid(pod.uid.partition("~")[0])
 
 
 def at_text(at: UnixTime) -> str:

@@ -7,13 +7,14 @@ drain's `evictionTimeout`. Invariant: a node is removed only when every pod that
 removal that is given up leaves no taint and no cordon.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 from msgspec import structs
 
+from slackwater.app.rounds.happened import Bound, Observer, nobody
 from slackwater.app.rounds.scheduler_model import SchedulerModel
 from slackwater.app.rounds.timeline import Timeline
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
@@ -30,11 +31,15 @@ from slackwater_protocol.names import TO_BE_DELETED_TAINT
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     """How many seconds others take: a new pod until it is ready, a new machine until its node is, and a provider to delete a
-    machine. Assumptions, since a file does not say."""
+    machine. Assumptions, since a file does not say. `boots`: as seen in the groups where machines have come."""
 
     pod_start: float = 10.0
     node_boot: float = 90.0
     node_removal: float = 30.0
+    boots: Mapping[GroupName, float] = field(default_factory=dict)
+
+    def boot_of(self, group: GroupName) -> float:
+        return self.boots.get(group, self.node_boot)
 
 
 DEFAULT_PACE: Final = Pace()
@@ -60,6 +65,7 @@ class VirtualDrain:
 class DrainOutcome:
     """The end of a removal. `problem`: why it was given up; "" if the node is gone. `disturbed`: it was to evict pods."""
 
+    at: UnixTime
     node: NodeName
     group: GroupName
     problem: str
@@ -79,6 +85,7 @@ class VirtualDrains:
         limits: DrainLimits,
         rules: DrainPolicy,
         pace: Pace,
+        observer: Observer = nobody,
     ) -> None:
         self.active: dict[NodeName, VirtualDrain] = {}
         self.outcomes: list[DrainOutcome] = []
@@ -86,7 +93,9 @@ class VirtualDrains:
         #: When each successor of an evicted pod was made.
         self.moved: dict[PodUid, UnixTime] = {}
         self._cluster, self._scheduler, self._timeline = cluster, scheduler, timeline
-        self._limits, self._rules, self._pace = limits, rules, pace
+        self._limits, self._rules, self._pace, self._observer = limits, rules, pace, observer
+        #: The evicted pods whose successors are not ready yet, by UID.
+        self.starting: dict[PodUid, Pod] = {}
         #: The removals that wait for a budget.
         self._blocked: dict[NodeName, VirtualDrain] = {}
 
@@ -157,7 +166,9 @@ class VirtualDrains:
             cluster.bind(pod, drain.node.name)
             return UnremovableReason.NO_PLACE.text
         cluster.bind(new, to)
+        self._observer(Bound(now, new))
         self.moved[new.uid] = now
+        self.starting[pod.uid] = pod
         cluster.disruptions.spend([pod])
         self.evictions += 1
         drain.leaving += 1
@@ -168,6 +179,7 @@ class VirtualDrains:
 
     def _replaced(self, pod: Pod) -> None:
         """The successor is ready. Removals that wait for a budget try again."""
+        del self.starting[pod.uid]
         self._cluster.disruptions.give_back([pod])
         blocked, self._blocked = self._blocked, {}
         for drain in blocked.values():
@@ -192,4 +204,4 @@ class VirtualDrains:
         drain.ended = True
         del self.active[drain.node.name]
         self._blocked.pop(drain.node.name, None)
-        self.outcomes.append(DrainOutcome(drain.node.name, drain.group, problem, not drain.empty))
+        self.outcomes.append(DrainOutcome(self._timeline.now, drain.node.name, drain.group, problem, not drain.empty))

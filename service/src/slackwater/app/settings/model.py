@@ -8,7 +8,7 @@ from typing import Final, Literal
 from pydantic import Field
 
 from slackwater.app.settings.autoscaling import Autoscaler
-from slackwater.app.settings.serving import Explain, Extender, Kube, Listeners, Nodes, Recording, Scheduler, Shadow
+from slackwater.app.settings.serving import Explain, Extender, Kube, Listeners, Nodes, Recording, Report, Scheduler, Shadow
 from slackwater.configuration.values import SchedulerName, Section, Switch
 from slackwater.controllers.audit.settings import Audit
 from slackwater.controllers.history.settings import History
@@ -76,5 +76,7 @@ class Settings(Section):
     """Whether decisions are recorded for `slackwater replay`."""
     history: History = History()
     """Whether what happened to pods and nodes is persisted."""
+    report: Report = Report()
+    """Whether what happened is logged for `slackwater report`."""
     explain: Explain = Explain()
     """When pods that wait are explained by Events."""

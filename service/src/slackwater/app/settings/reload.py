@@ -58,6 +58,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("audit",): "restart",
     ("recording",): "restart",
     ("history",): "restart",
+    ("report",): "restart",
     ("explain",): "restart",
 }
 

@@ -255,6 +255,19 @@ class Recording(Section):
     """Quantity of bytes that the file may have; the record ends there. 256Mi by default: some hours of a busy cluster."""
 
 
+class Report(Section):
+    """The log of nodes, money, decisions and waits, of which `slackwater report` makes its report. A process of its own writes
+    it."""
+
+    enabled: Switch = False
+    """Whether a service that serves writes the log of what happens. false by default. A shadow always writes it, with what
+    would have happened beside it."""
+    file: FilePath | None = Field(default=None, examples=["/var/lib/slackwater/report.ndjson"])
+    """Path of the log; when it is full, the older half of it goes. Unset by default: the log goes with the service."""
+    max_bytes: SomeMemory = Field(default=Bytes(256 << 20), examples=["256Mi"])
+    """Quantity of bytes that the log may have. 256Mi by default: some months of a large cluster."""
+
+
 class Explain(Section):
     """Explanations that Slackwater writes without being asked, as Events on pods that wait."""
 

@@ -82,9 +82,20 @@ def cluster_of(
     listed its objects yet. `ended`: pods that have ended, which the replica does not have."""
     seen_nodes = ({**replica.nodes, **replica.seen_nodes}).values()
     nodes = tuple(sorted(seen_nodes, key=lambda node: node.name))
-    cluster = Cluster(
+    return replace(
+        cluster_without_nodes(replica, group_registry, now, nodes),
         nodes=nodes,
         pods=tuple(sorted((*_pods(replica, accounting=accounting), *ended), key=lambda pod: (pod.key, pod.uid))),
+    )
+
+
+def cluster_without_nodes(
+    replica: SnapshotReplica, group_registry: GroupRegistryView | None, now: Instant, nodes: Sequence[Node]
+) -> Cluster:
+    """The cluster without its nodes and pods. `nodes`: those to whose groups it refers."""
+    cluster = Cluster(
+        nodes=(),
+        pods=(),
         budgets=replica.budgets,
         awaiting_victims=replica.awaiting_victims,
         where="is watched",

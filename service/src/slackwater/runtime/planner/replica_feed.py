@@ -28,7 +28,7 @@ _SLICE: Final = 500
 
 
 class Auxiliary(Protocol):
-    """The source of changed auxiliary objects; implemented by `runtime.auxiliary_intake.AuxiliaryIntake`."""
+    """The source of changed auxiliary objects; implemented by `runtime.auxiliary_intake.AuxiliaryReader`."""
 
     @property
     def ready(self) -> bool: ...

@@ -1,0 +1,114 @@
+"""Measures the model's own error: the model of scheduler and controllers on the real nodes, beside what really happens.
+
+Every hour the model begins with the real cluster again. Nodes then come and go as they really do, and a node that somebody is
+about to remove loses its pods at once. What the model says about waits, evictions and empty nodes is compared at the end of the
+hour. It has no error in the number of nodes: those are the real ones.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.app.counterfactual.demand import DemandEvent, Ended, apply
+from slackwater.app.counterfactual.durations import bucket_of
+from slackwater.app.counterfactual.lines import ModelCheck
+from slackwater.app.counterfactual.node_owners import remover_of
+from slackwater.app.offline.cluster import Cluster
+from slackwater.app.rounds.happened import Bound, Happened
+from slackwater.app.rounds.scheduler_model import SchedulerModel
+from slackwater.app.rounds.virtual_cluster import VirtualCluster
+from slackwater.app.settings import Settings
+from slackwater.model.changes import Changes, NodeChange, PodChange
+from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.objects import Pod, created_at_of, is_daemon
+
+
+@dataclass(slots=True)
+class RealHour:
+    """What really happened since the check began: the buckets of waits, evictions, and the nodes without pods now."""
+
+    waits: Counter[int] = field(default_factory=Counter)
+    evictions: int = 0
+
+
+class CheckedModel:
+    """The model of one hour. `real`: what happens beside it, which the caller adds up."""
+
+    def __init__(self, began: Cluster, settings: Settings, at: UnixTime) -> None:
+        self.real = RealHour()
+        self.began_at = at
+        self._cluster = VirtualCluster(began)
+        self._scheduler = SchedulerModel(settings, began.kubernetes.version, self._happened)
+        self._waits = Counter[int]()
+        self._evictions = 0
+        self._emptied: set[NodeName] = set()
+        self._scheduler.place_pending(self._cluster, at)
+        self._waits.clear()  # of pods that were pending at the beginning, the model must not know that they stay so
+
+    def take(self, changes: Changes, events: Iterable[DemandEvent], read: Cluster, at: UnixTime) -> None:
+        """Applies what happened in the real cluster."""
+        pods = dict[PodUid, Pod | None]()
+        for event in events:
+            if isinstance(event, Ended):
+                if (here := pods.get(event.place) or self._cluster.find(event.place)) is not None:
+                    pods[here.uid] = None
+            else:
+                apply(event, self._cluster, pods)
+        nodes = [NodeChange(name, node) for name, node, _ in changes.nodes if node is not None]
+        pods |= {uid: pod for uid, pod, _ in changes.pods if pod is not None and is_daemon(pod)}
+        self._cluster.follow(
+            Changes(
+                **{name: getattr(changes, name) for name in _AROUND},
+                generation=changes.generation,
+                nodes=nodes,
+                pods=[PodChange(uid, pod) for uid, pod in pods.items()],
+            ),
+            read,
+        )
+        for name, node, _ in changes.nodes:
+            if node is None:
+                self._remove(name, at)
+            elif remover_of(node) is not None:
+                self._empty(name, at)
+        self._scheduler.place_pending(self._cluster, at)
+
+    def result(self, at: UnixTime, real_empty_nodes: int) -> ModelCheck:
+        """The comparison at the end."""
+        return ModelCheck(
+            at=at,
+            seconds=at - self.began_at,
+            modelled_waits=dict(self._waits),
+            real_waits=dict(self.real.waits),
+            modelled_evictions=self._evictions,
+            real_evictions=self.real.evictions,
+            modelled_empty_nodes=sum(is_empty(self._cluster.pods_on(name)) for name in self._cluster.replica.nodes),
+            real_empty_nodes=real_empty_nodes,
+        )
+
+    def _empty(self, name: NodeName, at: UnixTime) -> None:
+        """The pods leave a node that somebody is about to remove."""
+        if name in self._emptied:
+            return
+        self._emptied.add(name)
+        for pod in self._cluster.pods_on(name):
+            if not is_daemon(pod):
+                self._evictions += 1
+                self._cluster.evict(pod, at)
+
+    def _remove(self, name: NodeName, at: UnixTime) -> None:
+        self._emptied.discard(name)
+        if name in self._cluster.replica.nodes:
+            self._cluster.lose_node(name, at)
+
+    def _happened(self, event: Happened) -> None:
+        if isinstance(event, Bound):
+            self._waits[bucket_of(max(event.at - created_at_of(event.pod.created_at), 0.0))] += 1
+
+
+#: The fields of `Changes` about objects that are neither nodes nor pods.
+_AROUND = ("budgets", "namespaces", "storage", "daemons", "replicas", "kubernetes", "profiles", "spread_sources", "devices")
+
+
+def is_empty(pods: Sequence[Pod]) -> bool:
+    """True if only pods of the node itself run on it."""
+    return all(map(is_daemon, pods))

@@ -1,0 +1,139 @@
+"""A shadow beside the real Karpenter, and then Slackwater in its place: how well the shadow predicted nodes, money, evictions
+and waits, and whether it wrote anything.
+
+    python -m tests.bench.shadow [--pods 500] [--minutes 30] [--rounds 3]
+
+The workload grows, falls to 40 %, and grows again. Each round plays it twice, each time on a control plane of its own.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import anyio
+import yaml
+
+from slackwater.app.counterfactual.durations import quantile, total
+from slackwater.app.counterfactual.lines import AnyLine, Sample, Side, Waits
+from slackwater.app.report.log_files import log_files
+from slackwater.app.settings import loads
+from tests.bench import contenders, machine
+from tests.bench.karpenter import program, sides
+from tests.bench.karpenter.inputs import VARIANTS, Json, node_groups
+from tests.bench.options import installed_service
+from tests.bench.shadow.workload import Made, play
+from tests.cluster.support.audit_tail import AuditTail
+from tests.support.controlplane.build import build
+
+#: Quick enough for a workload of half an hour, and the same for the shadow and for the service.
+_AUTOSCALER: Final[Json] = {
+    "enabled": True,
+    "expanders": ["price"],
+    "scaleDown": {"unneededTime": "1m", "delayAfterAdd": "1m"},
+}
+_WRITING: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+#: What has happened is known after so long, and written each hour and at the end.
+_LAG_SECONDS: Final = 40.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """`karpenter`: what really happened beside the shadow. `predicted`: for Slackwater. `served`: what Slackwater did then.
+    `writes`: the requests of the shadow that write, without token reviews."""
+
+    karpenter: Made
+    predicted: Made
+    served: Made
+    writes: int
+
+
+async def a_round(pods: int, seconds: float) -> Round:
+    """Plays the workload beside a shadow, and then served."""
+    settings = {**_AUTOSCALER, "nodeGroups": node_groups(VARIANTS)}
+    shadow = {"mode": "shadow", "autoscaler": settings}
+    async with sides.karpenter(beside=loads(contenders.HEADER + yaml.safe_dump(shadow))) as side:
+        stage, log = side.stage, side.stage.folder / "report"
+        audit = AuditTail(stage.control_plane.audit_log)
+        text = yaml.safe_dump({**shadow, "report": {"file": str(log)}})
+        async with stage.running(contenders.service(stage, installed_service(), more=text).launch):
+            karpenter = await play(stage, pods, seconds)
+            await anyio.sleep(_LAG_SECONDS)
+        predicted = _predicted(log, seconds)
+        writes = [each for each in audit.read() if each.user == contenders.EXTENDER_USER and each.verb in _WRITING]
+    async with sides.slackwater(more={key: value for key, value in settings.items() if key != "nodeGroups"}) as side:
+        served = await play(side.stage, pods, seconds)
+    reviews = sum(each.resource == "tokenreviews" for each in writes)
+    return Round(karpenter=karpenter, predicted=predicted, served=served, writes=len(writes) - reviews)
+
+
+def _predicted(log: Path, seconds: float) -> Made:
+    """What the log says of our side, from the first pod on."""
+    with log_files(str(log)) as files:
+        lines = list(files.lines(0.0))
+    ours = [line for line in lines if isinstance(line, Sample) and line.side == "ours"]
+    began = next((sample.at for sample in ours if sample.pending or sample.nodes), ours[0].at)
+    ours = [sample for sample in ours if began - 60.0 <= sample.at <= began + seconds]
+    spans = [(after.at - before.at, before) for before, after in pairwise(ours)]
+    p95 = quantile(total(each for waits in _waits(lines, "ours") for each in waits.seconds.values()), 0.95)
+    return Made(
+        node_hours=sum(passed * sample.nodes for passed, sample in spans) / 3600,
+        dollars=sum(passed * sample.micros for passed, sample in spans) / 3600e6,
+        evictions=sum(sample.evictions for sample in ours),
+        p95=p95 or 0.0,
+    )
+
+
+def _waits(lines: Sequence[AnyLine], side: Side) -> list[Waits]:
+    return [line for line in lines if isinstance(line, Waits) and line.side == side]
+
+
+def table(rounds: Sequence[Round]) -> Iterator[str]:
+    """Markdown: medians."""
+    yield "| median | Karpenter | predicted for Slackwater | Slackwater | error |"
+    yield "|---|---:|---:|---:|---:|"
+    for name in asdict(rounds[0].served):
+        values = [
+            median(getattr(getattr(each, side), name) for each in rounds) for side in ("karpenter", "predicted", "served")
+        ]
+        error = median(_error(getattr(each.predicted, name), getattr(each.served, name)) for each in rounds)
+        yield f"| {name} | {' | '.join(f'{value:.2f}' for value in values)} | {error:+.1%} |"
+    yield f"| writes of the shadow | {max(each.writes for each in rounds)} | | | |"
+
+
+def _error(predicted: float, served: float) -> float:
+    return predicted / served - 1 if served else float(bool(predicted))
+
+
+async def measure(pods: int, seconds: float, rounds: int) -> list[Round]:
+    """The rounds, each printed to standard error when it is done."""
+    found = list[Round]()
+    for _ in range(rounds):
+        found.append(await a_round(pods, seconds))
+        print(json.dumps(asdict(found[-1])), file=sys.stderr, flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.shadow", description=__doc__)
+    parser.add_argument("--pods", type=int, default=500)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    asked = parser.parse_args(arguments)
+    build()
+    program.build()
+    rounds = anyio.run(partial(measure, asked.pods, asked.minutes * 60, asked.rounds))
+    context = machine.described() | {"karpenter": program.version(), "pods": asked.pods, "minutes": asked.minutes}
+    print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(rounds)]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
