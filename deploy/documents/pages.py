@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any, Final, cast
@@ -22,6 +23,8 @@ from prometheus_client.core import Metric
 from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.state_metrics import node_families
 from slackwater.app import rbac, wiring
+from slackwater.app.converters.draft import default_text
+from slackwater.app.converters.flags import FLAGS
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.reload import Needs, needs
@@ -241,6 +244,21 @@ def well_known_names(_text: str = "") -> str:
     return "".join(rows) + "\n"
 
 
+def flags(_text: str = "") -> str:
+    """A table of Cluster Autoscaler's flags: the setting in place of each, or why there is none. Neighbours with the same
+    answer share a row."""
+    rows = []
+    for (key, why), same in groupby(FLAGS, lambda flag: (flag.key, flag.why)):
+        group = list(same)
+        notes = [why] if why else []
+        ours = default_text(key)
+        if key and ours and (theirs := group[0].default) not in ("", ours) and group[0].kind in ("bool", "int"):
+            notes.append(f"{theirs} by default there, {ours} here")
+        names = ", ".join(f"`--{flag.name}`" for flag in group)
+        rows.append((names, f"`{key}`" if key else "none", "; ".join(notes)))
+    return _table(("Cluster Autoscaler", "Slackwater", ""), *rows)
+
+
 _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "names.md": {"names": well_known_names},
     "operations.md": {"metrics": metrics},
@@ -248,6 +266,7 @@ _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
     "evacuation.md": {"unremovable reasons": unremovable_reasons},
     "explain.md": {"wait reasons": wait_reasons},
     "configuration.md": {"settings": settings},
+    "guides/from-cluster-autoscaler.md": {"flags": flags},
 }
 #: Files without marks: the function gets the old text and returns the whole new one.
 _WHOLE: Final[dict[str, Callable[[str], str]]] = {
@@ -265,9 +284,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m deploy.documents.pages", description="Renews generated documentation.")
     parser.add_argument("directories", metavar="DIR", nargs="+", type=Path)
     directories: list[Path] = parser.parse_args(argv).directories
-    found = [path for directory in directories for name in FILES if (path := directory / name).exists()]
+    found = {path: name for directory in directories for name in FILES if (path := directory / name).exists()}
     try:
-        texts = {path: renewed(path.name, path.read_text(encoding="utf-8")) for path in found}
+        texts = {path: renewed(name, path.read_text(encoding="utf-8")) for path, name in found.items()}
     except MarksMissing as error:
         print(error, file=sys.stderr)
         return 1

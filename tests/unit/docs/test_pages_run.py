@@ -26,6 +26,7 @@ COMMANDS: Final = tuple(commands())
 PARSER: Final = make_parser()
 SNIPPETS: Final = tuple(snippets())
 HEADER: Final = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+GUIDES: Final = Path("docs/guides").absolute()
 #: Texts that name a command and are none, as they lack what it needs.
 MENTIONS: Final = frozenset(
     ["helm uninstall", "kubectl describe pod", "kubectl port-forward", "kubectl slackwater", "kubectl slackwater explain"]
@@ -43,6 +44,7 @@ ELSEWHERE: Final = {
     "slackwater replay /var": "it needs a record: tests/scenarios/test_what_a_record_repeats.py",
     "kube-scheduler --config": "tests/cluster/test_deploy.py starts it with what the line before writes",
     "kubectl -n kube-system port-forward": "a port of this machine that others may have: tests/cluster/test_reaching.py",
+    "kubectl get nodepools": "needs the types of Karpenter",
     "apt-get install": "changes the machine",
     "docker build": "no container engine: tests/unit/deploy/test_image_recipe.py",
     "skopeo copy": "needs a registry",
@@ -138,6 +140,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("slackwater.yaml").write_text(HEADER + fragment)
     Path("changes.yaml").write_text(changes)
     Path("shadow.log").write_bytes(written([BEGAN]))
+    for name in ("cluster-autoscaler.yaml", "nodepools.yaml"):
+        Path(name).write_text((GUIDES / name).read_text())
     Path("cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
     assert main(["scheduler-config", "--write", "scheduler.yaml"]) == 0
 

@@ -41,6 +41,8 @@ _MEANT: Final = {
     "check": "config check",
     "schema": "config schema",
     "rbac": "config rbac",
+    "from-cluster-autoscaler": "config from-cluster-autoscaler",
+    "from-karpenter": "config from-karpenter",
     "placement": "simulate placement",
     "scale-up": "simulate scale-up",
     "scale-down": "simulate scale-down",
@@ -119,6 +121,8 @@ configure:
   config check        say everything that is wrong with a configuration file
   config schema       describe all its keys (JSON Schema)
   config rbac         print the rights that the service needs with a file
+  config from-cluster-autoscaler, from-karpenter
+                      write the file that behaves as what is installed now
   doctor              look for what would keep it from working in a cluster
   scheduler-config    write kube-scheduler's configuration file, or check one
   completion          print the completion of this command for a shell

@@ -1,4 +1,5 @@
-"""`slackwater config check | schema | rbac`: checks and describes the configuration file, without running anything."""
+"""`slackwater config check | schema | rbac`: checks and describes the configuration file, without running anything. Its other
+two commands are in `convert`."""
 
 import argparse
 import json
@@ -6,6 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from slackwater.cli.commands import convert
 from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, add_output, name_of, print_count, show, text_of
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser(
-        "config", help="check a configuration file, or describe all its keys", description="About the service's file."
+        "config", help="check, describe or write a configuration file", description="About the service's file."
     )
     parts = parser.add_subparsers(metavar="COMMAND", required=True)
     check = parts.add_parser(
@@ -44,6 +46,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--shadow", action="store_true", help="those of a shadow, which only reads; as `mode: shadow` in the file"
     )
     rights.set_defaults(run=run_rbac)
+    convert.add_parsers(parts)
 
 
 def run_schema(args: argparse.Namespace) -> int:
