@@ -114,6 +114,10 @@ def test_a_shells_command_is_looked_into(program: str) -> None:
     assert loads(result.text).autoscaler.scale_up.limits == {"nodes": 9 * 10**9}
 
 
+def test_the_verbosity_may_stand_beside_its_letter() -> None:
+    assert found(converted("-v4"), "--v").value == "4"
+
+
 def test_a_switch_takes_no_value_after_a_blank() -> None:
     result = converted("--scale-down-enabled", "false")
     assert loads(result.text).autoscaler.scale_down.enabled

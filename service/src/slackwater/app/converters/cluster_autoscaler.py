@@ -87,7 +87,7 @@ def _parsed(draft: Draft, found: Workload) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     words = iter(found.words)
     for word in words:
-        name, has_value, value = word.lstrip("-").partition("=")
+        name, has_value, value = re.sub(r"^-v(?=[0-9])", "-v=", word).lstrip("-").partition("=")
         if not word.startswith("-") or not name:
             draft.find(word, "", "no-counterpart", why="no flag, so it was ignored; a switch takes its value with =")
             continue
