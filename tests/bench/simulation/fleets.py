@@ -5,14 +5,16 @@
 
 Every plan is checked: each pod is on one node, nodes hold their pods, no pod moves twice, and the service's own verdict on a
 sample of the moved pods in the cluster after the plan. The bound is what the pods cost if they could be divided
-(`least_cost.divisible_cost`). `--ratio`: autoscaler.consolidation.minSavingRatio.
+(`least_cost.divisible_cost`). `--ratio`: autoscaler.consolidation.minSavingRatio. `--oracle`: kube-scheduler's plug-ins judge a
+moved pod on each node that got any. `--days`: for how many days the rival goes on; each day every pod may move again.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Final
@@ -35,6 +37,9 @@ from tests.bench.options import BenchFailed
 from tests.bench.simulation.grown_clusters import Generated, generated
 from tests.bench.simulation.least_cost import divisible_cost
 from tests.bench.simulation.one_by_one import OneByOne, one_by_one
+from tests.bench.simulation.placement_oracle import refused
+from tests.oracle.program import build
+from tests.oracle.real import Real, running
 from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
@@ -47,8 +52,8 @@ _MOST_DAYS: Final = 12
 class Result:
     """A cluster's plan. Money in dollars an hour. `over`: money after over the bound; `rival_over`: the rival's. `saved`,
     `rival_saved`: dollars an hour for each eviction. `equal`: evictions until the plan saves what the rival saves, over the
-    rival's; None if it saves less. `least`: the smallest ratio of a move. `judged`: pods whose new place was
-    judged again."""
+    rival's; None if it saves less. `least`: the smallest ratio of a move. `judged`: pods whose new place was judged again;
+    `oracle`: by kube-scheduler's plug-ins."""
 
     seed: int
     shape: str
@@ -70,13 +75,16 @@ class Result:
     cpu: float
     steps: int
     judged: int
+    oracle: int
 
 
-def result(case: Generated, ratio: float, *, allow_spot: bool) -> Result:
+def result(case: Generated, ratio: float, *, allow_spot: bool, days: int = 1, oracle: Real | None = None) -> Result:
     """Plans and checks."""
     plan, cpu = planned(case, ratio, allow_spot=allow_spot)
-    judged = checked(case, case.nodes(), case.pods(), plan)
-    rival = one_by_one(case, ratio, allow_spot=allow_spot)
+    nodes, pods, to = _after(case, case.nodes(), case.pods(), plan)
+    judged = checked(case, nodes, pods, to)
+    asked = _oracle_checked(case, nodes, pods, to, oracle) if oracle is not None else 0
+    rival = one_by_one(case, ratio, allow_spot=allow_spot, days=days)
     bound = divisible_cost(case.mix)
     return Result(
         seed=case.mix.seed, shape=case.shape, nodes=len(case.on), pods=int(case.held.sum()), cost=plan.cost / 1e6,
@@ -85,6 +93,7 @@ def result(case: Generated, ratio: float, *, allow_spot: bool) -> Result:
         coming=sum(len(move.coming) for move in plan.moves), least=min((move.ratio for move in plan.moves), default=0.0),
         rival_over=rival.cost / bound, rival_saved=(plan.cost - rival.cost) / 1e6 / max(rival.evictions, 1),
         rival_evictions=rival.evictions, equal=_equal(plan, rival), cpu=cpu, steps=plan.steps, judged=judged,
+        oracle=asked,
     )  # fmt: skip
 
 
@@ -144,9 +153,9 @@ def _equal(plan: ConsolidationPlan, rival: OneByOne) -> float | None:
     return evictions / max(rival.evictions, 1) if left <= 0 else None
 
 
-def checked(case: Generated, nodes: Sequence[Node], pods: Sequence[Pod], plan: ConsolidationPlan) -> int:
-    """Checks the cluster after the plan. Returns of how many moved pods the verdict was asked. Raises BenchFailed."""
-    seed, after, running, to = case.mix.seed, *_after(case, nodes, pods, plan)
+def checked(case: Generated, after: Sequence[Node], running: Sequence[Pod], to: Mapping[PodUid, NodeName]) -> int:
+    """Checks the nodes and pods after the plan. Returns of how many moved pods the verdict was asked. Raises BenchFailed."""
+    seed = case.mix.seed
     snapshot = ClusterSnapshot.build(after, running)
     over = snapshot.used[:, : snapshot.n_rows] > snapshot.facts.allocatable[: len(snapshot.used), : snapshot.n_rows]
     if over.any():
@@ -160,6 +169,16 @@ def checked(case: Generated, nodes: Sequence[Node], pods: Sequence[Pod], plan: C
             raise BenchFailed(f"fleets: seed {seed}: {pod.key} does not fit {pod.node}")
         snapshot.place(kind, row)
     return len(some)
+
+
+def _oracle_checked(
+    case: Generated, nodes: Sequence[Node], pods: Sequence[Pod], to: Mapping[PodUid, NodeName], oracle: Real
+) -> int:
+    """Of how many moved pods kube-scheduler's plug-ins were asked. Raises BenchFailed if they refuse one."""
+    judged, found = refused(oracle, nodes, pods, to)
+    if found:
+        raise BenchFailed(f"fleets: seed {case.mix.seed}: kube-scheduler refuses {len(found)} of {judged}: {found[0]}")
+    return judged
 
 
 def _after(
@@ -216,19 +235,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--rest", action="store_true", help="a plan a day until nothing changes; no rival, no checks")
     parser.add_argument("--no-spot", action="store_true", help="pods of on-demand nodes get no new spot nodes")
+    parser.add_argument("--days", type=int, default=1, help="of the rival")
+    parser.add_argument("--oracle", action="store_true", help="ask kube-scheduler's plug-ins; built on first use")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     asked = parser.parse_args(arguments)
-    results = []
-    for seed in range(asked.seed, asked.seed + asked.fleets):
-        if asked.rest:
-            case = generated(seed)
-            rest, evictions, days = at_rest(case, asked.ratio, allow_spot=not asked.no_spot)
-            line = {"seed": seed, "shape": case.shape, "over": rest.cost / divisible_cost(case.mix), "evictions": evictions}
-            print(json.dumps({**line, "days": days}), flush=True)
-            continue
-        results.append(result(generated(seed), asked.ratio, allow_spot=not asked.no_spot))
-        out = sys.stdout if asked.output == "json" else sys.stderr
-        print(json.dumps(asdict(results[-1])), file=out, flush=True)
+    results, seeds, allow_spot = [], range(asked.seed, asked.seed + asked.fleets), not asked.no_spot
+    for case in map(generated, seeds if asked.rest else ()):
+        rest, evictions, days = at_rest(case, asked.ratio, allow_spot=allow_spot)
+        line = {"seed": case.mix.seed, "shape": case.shape, "over": rest.cost / divisible_cost(case.mix), "days": days}
+        print(json.dumps({**line, "evictions": evictions}), flush=True)
+    with running(build()) if asked.oracle else nullcontext() as oracle:
+        for case in map(generated, () if asked.rest else seeds):
+            results.append(result(case, asked.ratio, allow_spot=allow_spot, days=asked.days, oracle=oracle))
+            out = sys.stdout if asked.output == "json" else sys.stderr
+            print(json.dumps(asdict(results[-1])), file=out, flush=True)
     if asked.output == "table" and results:
         print(table(results))
     return 0

@@ -25,9 +25,11 @@ class OneByOne:
     evictions: int
 
 
-def one_by_one(generated: Generated, ratio: float, *, allow_spot: bool) -> OneByOne:
-    """Plays the rival until nothing pays."""
-    return _Rival(generated, ratio, allow_spot).play()
+def one_by_one(generated: Generated, ratio: float, *, allow_spot: bool, days: int = 1) -> OneByOne:
+    """Plays the rival until nothing pays, on each of so many days. Pods that moved on one day may move on the next."""
+    rival = _Rival(generated, ratio, allow_spot)
+    played = [rival.play() for _ in range(days)]
+    return OneByOne(cost=played[-1].cost, evictions=sum(each.evictions for each in played))
 
 
 class _Rival:
@@ -47,6 +49,7 @@ class _Rival:
 
     def play(self) -> OneByOne:
         evictions = 0
+        self._got[:] = False
         while True:
             moved = 0
             pods = self._held.sum(axis=1)

@@ -7,16 +7,19 @@ import pytest
 from msgspec import structs
 
 from slackwater.controllers.consolidation.candidates import NodeFacts
+from slackwater.controllers.consolidation.spare_room import proposed_nodes
 from slackwater.controllers.scaledown.state import DrainFailure, ScaleDownState
+from slackwater.fit.binpacking import place_pods
 from slackwater.fit.drainability import RuleFacts
-from slackwater.fit.evacuation import Evacuated, Evacuations
+from slackwater.fit.evacuation import Evacuated, Evacuations, clear_row
 from slackwater.fit.remaining_pdb_tracker import Disruptions
+from slackwater.model.columns import Rows
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support import installed
-from tests.support.builders import a_budget
+from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.consolidating import PricedCluster, coming, kept, leaving, rules
 from tests.support.removing import NOW, machine, replica
 
@@ -99,6 +102,28 @@ def test_the_moves_of_one_plan_are_found_again_and_move_no_pod_twice() -> None:
         assert all(number < at for number in move.after)
         assert move.saved > 0
         assert move.ratio >= 0.5
+
+
+def test_pods_share_free_room_by_what_each_leaves_over() -> None:
+    """Four nodes have 8 CPUs and 8 GiB free. By first-fit those with pods that need CPU have none left for the others."""
+    nodes = [structs.replace(a_node(f"n{at}", cpu="8", memory="8Gi"), scalars=(("pods", 110),)) for at in range(5)]
+    sizes = [("2", "256Mi")] * 12 + [("250m", "2Gi")] * 12
+    pods = [a_pod(f"p{at}", on="n4", cpu=cpu, memory=memory) for at, (cpu, memory) in enumerate(sizes)]
+    snapshot = ClusterSnapshot.build(nodes, pods)
+    movers = RunningPods(snapshot, pods).on(Row(4))
+    clear_row(snapshot, Row(4), movers)
+    kinds = np.array([each.kind for each in movers])
+    assert len(place_pods_in_a_trial(snapshot, kinds)) < len(movers)
+    snapshot.close(Row(4))
+    proposed = proposed_nodes(snapshot, movers)
+    assert len(proposed) == len(movers)
+    assert set(proposed.values()) == {"n0", "n1", "n2", "n3"}
+
+
+def place_pods_in_a_trial(snapshot: ClusterSnapshot, kinds: Rows) -> Rows:
+    with snapshot.fork():
+        rows = place_pods(snapshot, kinds, rows=np.arange(4)).rows
+    return rows[rows >= 0]
 
 
 def test_no_node_is_bought_where_one_of_the_set_could_stay() -> None:

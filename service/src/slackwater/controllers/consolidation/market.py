@@ -1,8 +1,8 @@
 """What room for pods costs at today's prices: for choosing which nodes to replace, before anything is tried.
 
-The value of a pod is what the amounts that it takes cost on new nodes of the variants that take it. As in
-`PackingProblem.least_cost`, a node offers each weighing of its lines at its price, and the weighing counts for which the demand
-costs the most. So the values of all pods together are a bound of what they cost. In: all pods by equivalence
+The value of a pod is its dual value in the assignment program of all pods on new nodes. Without the solver it is what the
+amounts that it takes cost on new nodes of the variants that take it: as in `PackingProblem.least_cost`, a node offers each
+weighing of its lines at its price, and the weighing counts for which the demand costs the most. In: all pods by equivalence
 group, and the template nodes of the groups. Out: values in micros an hour.
 """
 
@@ -49,9 +49,12 @@ def market_of(template_nodes: TemplateNodes, kinds: Sequence[KindId], demand: In
         return Market(values=values, weights=weights, bound=0)
     weighed = _weights(problem)
     values = (weighed * problem.amounts).sum(axis=1)
-    asked = demand[:, None] * problem.amounts
-    weights[lines] = (weighed * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
-    return Market(values=values, weights=weights, bound=_bound(problem))
+    asked, all_of_them = demand[:, None] * problem.amounts, float(demand @ values)
+    bound, known = _bound(problem)
+    if known is not None:
+        values = np.where(demand > 0, known, values)
+    weights[lines] = (weighed * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1) * (demand @ values) / max(all_of_them, 1)
+    return Market(values=values, weights=weights, bound=bound)
 
 
 def cheapest_whole(template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int]) -> int | None:
@@ -112,14 +115,19 @@ def _weights(problem: PackingProblem) -> Floats:
     return found
 
 
-def _bound(problem: PackingProblem) -> int:
-    """No set of new nodes for the demand costs less, in micros an hour; 0 if some pods fit on none."""
+def _bound(problem: PackingProblem) -> tuple[int, Floats | None]:
+    """No set of new nodes for the demand costs less, in micros an hour; 0 if some pods fit on none. And the values of pods of
+    which it is the sum, if they are known."""
     able: Mask = np.asarray(problem.takes.any(axis=0))
     if not able[problem.demand > 0].all():
-        return 0
+        return 0, None
     kinds, variants = np.flatnonzero(problem.demand > 0), problem.undominated()
-    least = problem.least_cost() / MICROS
+    least, values = problem.least_cost() / MICROS, None
     part = problem.part(kinds, variants, Left.whole(problem))
     if has_solver() and len(kinds) * len(variants) <= _MOST_PAIRS:
-        least = max(least, assignment(part, Left.whole(part)).cost)
-    return int(least * MICROS * (1 - 1e-6))
+        assigned = assignment(part, Left.whole(part))
+        if assigned.cost > 0:
+            values = np.zeros(len(problem.demand))
+            values[kinds] = assigned.values * MICROS
+        least = max(least, assigned.cost)
+    return int(least * MICROS * (1 - 1e-6)), values

@@ -15,6 +15,7 @@ from msgspec import structs
 
 from slackwater.controllers.consolidation.candidates import Candidate
 from slackwater.controllers.consolidation.moves import Places
+from slackwater.controllers.consolidation.spare_room import proposed_nodes
 from slackwater.controllers.scaleup.expanders import packs
 from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota, SkipReason, amount_of, counts_for
 from slackwater.controllers.scaleup.pending import Demand
@@ -128,12 +129,14 @@ class Trials:
         new: list[tuple[int, Int64]],
     ) -> None:
         kind_of = {mover.pod.uid: position[mover.kind] for mover in movers}
+        ordered = self._in_order(movers)
         plan = plan_scale_up(
             self.snapshot,
-            Demand(counted=tuple(mover.pod for mover in self._in_order(movers))),
+            Demand(counted=tuple(mover.pod for mover in ordered)),
             groups,
             policy=policy,
             clock=lambda: float(self.steps.over()),
+            hints=proposed_nodes(self.snapshot, ordered),
         )
         row_of = self.snapshot.facts.row_of
         for pod, name in plan.schedulable:

@@ -136,12 +136,14 @@ class MasterProblem:
 class Assignment:
     """The optimum if pods, and nodes, could be divided. `cost`: 0 if nothing is known, because limits do not allow all pods.
     `numbers`: nodes of each variant, shape (variants,). `mean`: what a node of each variant holds in the mean, shape (variants,
-    kinds). `line_values`: the value of all of a line of a variant's node, shape (variants, lines)."""
+    kinds). `line_values`: the value of all of a line of a variant's node, shape (variants, lines). `values`: of a pod of each
+    kind, shape (kinds,)."""
 
     cost: float
     numbers: Floats
     mean: Floats
     line_values: Floats
+    values: Floats
 
 
 def assignment(problem: PackingProblem, left: Left) -> Assignment:
@@ -180,7 +182,8 @@ def assignment(problem: PackingProblem, left: Left) -> Assignment:
     program.run()
     if program.getModelStatus() != solver.HighsModelStatus.kOptimal:
         nothing = np.zeros((n_variants, n_kinds))
-        return Assignment(cost=0.0, numbers=nothing[:, 0], mean=nothing, line_values=np.zeros(lines.shape))
+        unknown = np.zeros(lines.shape)
+        return Assignment(cost=0.0, numbers=nothing[:, 0], mean=nothing, line_values=unknown, values=np.zeros(n_kinds))
     solution = program.getSolution()
     found, values = np.array(solution.col_value), np.array(solution.row_dual)
     is_number = np.zeros(len(found), np.bool_)
@@ -192,4 +195,5 @@ def assignment(problem: PackingProblem, left: Left) -> Assignment:
         numbers=numbers,
         mean=pods / np.maximum(numbers, 1)[:, None],
         line_values=np.maximum(-values[n_kinds : n_kinds + lines.size].reshape(lines.shape), 0.0),
+        values=np.maximum(values[:n_kinds], 0.0),
     )
