@@ -36,7 +36,7 @@ class Cluster:
 
     def __init__(self, *, planned: bool = True, bind: bool = False) -> None:
         self.now = 0.0
-        self.state_machine = StateMachine(replace(installed.POLICY, bind=bind))
+        self.state_machine = StateMachine(replace(installed.POLICY, bind=bind, place_as_planned=planned))
         self.pods = {name: a_pod(name, cpu=cpu, memory="1Gi") for name, cpu in CPU.items()}
         self.apply(Synced(), *(PodSeen(pod) for pod in self.pods.values()))
         if planned:
@@ -77,6 +77,9 @@ def test_every_pod_gets_the_node_that_was_bought_for_it(order: tuple[str, ...]) 
     assert {name: cluster.asks(cluster.pods[name]) for name in order} == {
         "three": ["n-1"], "one": ["n-1"], "two": ["n-2"], "too": ["n-2"],
     }  # fmt: skip
+    assert len(cluster.state_machine.state.planned_nodes.places()) == 4, (
+        "they are not bound yet: the next plan counts them there"
+    )
     by_score = Cluster(planned=False)
     by_score.comes("n-1", "n-2")
     assert isinstance([by_score.asks(by_score.pods[name]) for name in order][-1], Reason)
@@ -114,6 +117,25 @@ def test_the_room_of_a_pod_that_is_gone_or_placed_elsewhere_is_free() -> None:
     assert cluster.asks(a_pod("stranger", cpu="4", memory="1Gi")) == ["n-1"]
 
 
+@pytest.mark.parametrize(("planned", "named"), [(True, ["n-1"]), (False, ["n-0"])])
+def test_who_replaces_an_evicted_pod_goes_where_that_was_planned_to_go(planned: bool, named: list[str]) -> None:
+    """Our score says n-0, the fuller node. Named once in vain, the destination is no longer preferred."""
+    cluster = Cluster(planned=planned)
+    cluster.apply(NodesPlanned((), Instant(0.0)))
+    cluster.comes("leaves", "n-0", "n-1")
+    evicted = a_pod("evicted", on="leaves", cpu="1", memory="1Gi")
+    cluster.apply(PodSeen(evicted), PodSeen(a_pod("there", on="n-0", cpu="2", memory="8Gi")))
+    holds = cluster.state_machine.state.holds
+    assert holds.destinations.keep(evicted, NodeName("leaves"), NodeName("n-1"))
+    cluster.apply(PodGone(evicted.uid, evicted.key))
+    holds.destinations.left(evicted.uid)
+    cluster.apply(NodeGone(NodeName("leaves")))
+    successor = a_pod("successor", cpu="1", memory="1Gi")
+    cluster.apply(PodSeen(successor))
+    assert cluster.asks(successor) == named
+    assert cluster.asks(successor) != named
+
+
 def test_where_we_bind_the_room_is_kept_until_then() -> None:
     cluster = Cluster(bind=True)
     cluster.comes("n-1", "n-2")
@@ -132,12 +154,12 @@ def test_a_node_that_came_while_the_plan_was_made_is_not_expected_again_and_one_
     assert cluster.asks(cluster.pods["one"]) == ["n-1"]
     cluster.expect(as_of=5)
     cluster.comes("n-2")
-    assert cluster.state_machine.state.planned_nodes.places() == {"uid-two": "n-2", "uid-too": "n-2"}
+    assert cluster.state_machine.state.planned_nodes.places() == {"uid-one": "n-1", "uid-two": "n-2", "uid-too": "n-2"}
     cluster.apply(NodeGone(NodeName("n-2")))
     cluster.now = 20
     cluster.expect(as_of=15)
     cluster.comes("n-3", "n-4")
-    assert cluster.state_machine.state.planned_nodes.places() == {"uid-two": "n-4", "uid-too": "n-4"}
+    assert cluster.state_machine.state.planned_nodes.places() == {"uid-one": "n-1", "uid-two": "n-4", "uid-too": "n-4"}
 
 
 def test_the_next_plan_agrees_with_the_last_one() -> None:
@@ -179,3 +201,5 @@ def test_a_node_that_has_come_is_named_and_the_others_move_up() -> None:
         "b": "upcoming:g:0", "c": "real", "d": "upcoming:g:1", "e": "upcoming:g:2",
     }  # fmt: skip
     assert hints_of(coming, {e}, {}, set()) == {"e": "upcoming:g:0"}
+    named = PodUid("named")
+    assert hints_of({}, {named}, {named: NodeName("real"), a: NodeName("real")}, {NodeName("real")}) == {"named": "real"}

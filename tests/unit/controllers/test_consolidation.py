@@ -134,6 +134,17 @@ def test_no_node_is_bought_where_one_of_the_set_could_stay() -> None:
     assert (len(leaving(plan)), coming(plan), plan.evictions) == (2, {}, 2)
 
 
+def test_small_nodes_stay_where_a_large_one_can_go_in_their_place() -> None:
+    """Each small node saves more for the room that its pods need than the second large one, which saves more than all."""
+    cluster = PricedCluster()
+    for node, pods in zip(cluster.group("large", "16", 800_000, nodes=3), (10, 9, 2), strict=True):
+        cluster.runs(node, *["1"] * pods)
+    for node, pods in zip(cluster.group("small", "4", 200_000, nodes=4), (2, 2, 1, 1), strict=True):
+        cluster.runs(node, *["1"] * pods)
+    plan = cluster.planned()
+    assert (sorted(leaving(plan)), coming(plan), plan.cost_after) == (["large-1", "large-2", "small-3"], {}, 1_400_000)
+
+
 # --- what stays -----------------------------------------------------------------------------------------------------------
 
 

@@ -88,6 +88,7 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
     return _built(
         Policy,
         *sections,
+        place_as_planned=_places_as_planned(settings.autoscaler),
         preemption=_built(PreemptionPolicy, settings.preemption, enabled=_preempts(settings)),
         blocked_by=drain_policy_of(settings),
         drain=_drain_limits_of(settings),
@@ -126,7 +127,7 @@ def scale_up_policy_of(
             bypassed_scheduler_names=bypassed_of(settings),
             **({"untried_seconds": BATCH_UNTRIED_SECONDS} if batch_seconds_of(autoscaler) else {}),
         ),
-        place_as_planned=packs(autoscaler.expanders) if scale_up.place_as_planned is None else scale_up.place_as_planned,
+        place_as_planned=_places_as_planned(autoscaler),
         taints=taint_rules_of(settings),
         plan_seconds=PLANS * seconds(autoscaler.max_planning_time),
         plan_steps=plan_steps,
@@ -141,6 +142,11 @@ def bypassed_of(settings: Settings) -> tuple[str, ...]:
     """The schedulers whose pods count before the scheduler has tried them."""
     names = settings.autoscaler.scale_up.bypassed_scheduler_names
     return (settings.scheduler_name,) if names is None else names
+
+
+def _places_as_planned(autoscaler: Autoscaler) -> bool:
+    asked = autoscaler.scale_up.place_as_planned
+    return packs(autoscaler.expanders) if asked is None else asked
 
 
 def batch_seconds_of(autoscaler: Autoscaler) -> float:

@@ -246,6 +246,12 @@ class Holds:
             self.drop(HoldKey(uid, "plan"))
             self._freed |= hold.row != row
 
+    def planned_for(self, pod: Pod) -> list[Row]:
+        """Where a plan has room for the pod: on the new node that was bought for it, and at the destinations of evicted pods
+        that it may replace."""
+        keys = (HoldKey(pod.uid, "plan"), *self.destinations.released_to(pod))
+        return [hold.row for key in keys if (hold := self._holds.get(key)) is not None]
+
     def take_freed(self) -> bool:
         """Whether pods may now use room that was kept for others on new nodes or for drains, since the last call."""
         freed, self._freed = self._freed, False

@@ -80,6 +80,6 @@ class PlannedNodes:
             self._holds.put(HoldKey(uid, "plan"), structs.replace(self._holds.planned[uid], deadline=deadline))
 
     def places(self) -> dict[PodUid, NodeName]:
-        """The node of each pod for which room is kept."""
-        names = ((uid, self._nodes.by_row[hold.row]) for uid, hold in self._holds.planned.items())
-        return {uid: node.name for uid, node in names if node is not None}
+        """The node of each pod for which room is kept on a new node, or that filter has named a node for."""
+        held = ((key.uid, self._nodes.by_row[hold.row]) for key, hold in self._holds if key.cause in ("plan", "bind"))
+        return {uid: node.name for uid, node in held if node is not None}

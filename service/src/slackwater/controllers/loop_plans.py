@@ -68,7 +68,7 @@ class Inquiry:
     """The input of one loop's plans. `changes`: those of the cluster since the last inquiry. `barred`: the reason of each group
     that may not grow. `daemons`: one pod for each DaemonSet. `headroom_requests`: the API objects that request placeholders.
     `observed`: the arrivals of each pod class with a start-time SLO. `believed`: pods that kube-scheduler keeps refusing on
-    present nodes, for which it is believed. `places`: the new nodes whose room is kept for pods that they were bought for."""
+    present nodes, for which it is believed. `places`: where room is kept for pods, or filter has named a node."""
 
     changes: Changes
     rules: ScaleUpRules

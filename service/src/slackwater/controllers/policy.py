@@ -80,6 +80,8 @@ class Policy:
     #: Which pods keep their node from being removed, and how long the steps of a removal may take.
     blocked_by: DrainPolicy
     drain: DrainLimits
+    #: Filter names the node where a plan has room for the pod.
+    place_as_planned: bool = False
     #: No pod is nominated after a sample miss.
     nominations_paused: bool = False
     #: False: kube-scheduler binds by itself; filter names one node, and the hold there is the reservation. True: filter holds

@@ -337,10 +337,10 @@ class StateMachine(Controllers):
         self._activate_if_freed(pod.uid, before)
         return True
 
-    def planned_row(self, pod: Pod) -> Row:
-        """The row of the new node that was bought for the pod; NO_ROW if there is none."""
-        hold = self.state.holds.planned.get(pod.uid)
-        return NO_ROW if hold is None else hold.row
+    def planned_rows(self, pod: Pod, rows: Rows) -> list[Row]:
+        """Those of the rows where a plan has room for the pod: that of the new node that was bought for it, and the
+        destinations of evicted pods that it may replace."""
+        return self._placement.planned_rows(pod, rows, self.policy)
 
     def passing(self, pod: Pod, rows: Rows, now: Instant) -> Mask:
         """For each row, whether filter would find it feasible for the pod; shape (len(rows),). Changes nothing."""

@@ -2,7 +2,8 @@
 
 A node that goes saves its price. It costs disruption, each unit of which has to save `disruption_price` at least. And it takes
 room of the nodes that stay, for its pods, and its own free room goes with it. That is a knapsack whose capacity is the free
-room: nodes go in the order of what they save for the room, until the room is used up.
+room: nodes go in the order of what they save for the room, until the room is used up. Of few candidates, sets are then improved
+by exchanges.
 Beyond that, a node goes if it costs more than room for its pods at today's prices.
 """
 
@@ -44,16 +45,15 @@ class Knapsack:
         into_room, beyond = self._chosen(_USABLE)
         whole = np.concatenate([into_room, beyond])
         found = [into_room, whole, self._chosen(0.0)[1]]
-        if len(self.prices) <= FEW:
+        if 0 < len(self.prices) <= FEW:
             found += [whole[:size] for size in range(1, len(whole)) if size & (size - 1) == 0 or size >= len(whole) - 2]
+            found += [self._exchanged(into_room), self._exchanged(whole)]
         each = {tuple(chosen.tolist()): chosen for chosen in found if len(chosen)}
         return sorted(each.values(), key=self._promised, reverse=True)
 
     def _chosen(self, usable: float) -> tuple[Rows, Rows]:
         """The candidates whose pods are to use that part of the free room, and those beyond it, whose pods get new nodes."""
-        net, free = self._net, usable * self.free
-        key = net / np.maximum((self.taken + free) @ self.weights, 1e-9)
-        order = np.argsort(-key, kind="stable")
+        net, free, order = self._net, usable * self.free, self._order(usable)
         order = order[net[order] > 0]
         used = np.cumsum(self.taken[order], axis=0)
         has = usable * self.room - np.cumsum(free[order], axis=0)
@@ -64,10 +64,32 @@ class Knapsack:
         dear = rest[net[rest] > self.values[rest] + min(share, 1.0) * (free[rest] @ self.weights)]
         return order[:into_room], dear
 
+    def _order(self, usable: float) -> Rows:
+        """The candidates in the order of what they save for the room."""
+        key = self._net / np.maximum((self.taken + usable * self.free) @ self.weights, 1e-9)
+        return np.argsort(-key, kind="stable")
+
+    def _exchanged(self, chosen: Rows) -> Rows:
+        """The set after the exchanges that promise most: one candidate joins it, leaves it, or takes the place of another. By
+        what it saves for its room alone, a small full node goes where a large one could go in its place."""
+        one = np.eye(len(self.prices), dtype=np.bool_)
+        now, order = np.isin(np.arange(len(one)), chosen), self._order(_USABLE)
+        most = self._promises(now[None])[0]
+        while True:
+            others = np.concatenate([now ^ one, (now ^ one[now][:, None] ^ one[~now]).reshape(-1, len(one))])
+            promises = self._promises(others)
+            best = int(promises.argmax())
+            if promises[best] <= most:
+                return order[now[order]]
+            now, most = others[best], promises[best]
+
     def _promised(self, chosen: Rows) -> float:
-        """What the set saves, less what its disruption costs: pods without room elsewhere cost what new room for them
-        costs."""
-        used, has = self.taken[chosen].sum(axis=0), _USABLE * (self.room - self.free[chosen].sum(axis=0))
-        asked = used > 0
-        share = float(np.clip((has[asked] / used[asked]).min(initial=1.0), 0.0, 1.0))
-        return float(self._net[chosen].sum() - (1 - share) * self.values[chosen].sum())
+        return float(self._promises(np.isin(np.arange(len(self.prices)), chosen)[None])[0])
+
+    def _promises(self, sets: Mask) -> Floats:
+        """What each set saves, less what its disruption costs: pods without room elsewhere cost what new room for them costs.
+        `sets`: which candidates go, shape (sets, candidates)."""
+        used, has = sets @ self.taken, _USABLE * (self.room - sets @ self.free)
+        parts = np.divide(has, used, out=np.ones_like(used), where=used > 0)
+        found: Floats = sets @ self._net - (1 - np.clip(parts.min(axis=1), 0.0, 1.0)) * (sets @ self.values)
+        return found

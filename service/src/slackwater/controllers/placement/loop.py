@@ -116,7 +116,7 @@ class FilterNodeChooser:
     if that node is infeasible, or scores depend on the other nodes (infeasible ones would distort them):
                                  -> the best feasible one -> StateMachine.choose -> one node
 
-    If nodes were named for the pod before, those that were not come first. The new node that was bought for the pod comes
+    If nodes were named for the pod before, those that were not come first. Nodes where a plan has room for the pod come
     before all others.
     """
 
@@ -130,9 +130,9 @@ class FilterNodeChooser:
         decide by other rules."""
         if len(rows) < 2 or not self._state_machine.may_choose(pod):
             return None
-        row = self._state_machine.planned_row(pod)
-        if row != NO_ROW and row in rows and self._state_machine.choose(pod, row, self._clock()):
-            return int(np.flatnonzero(rows == row)[0])
+        for row in self._state_machine.planned_rows(pod, rows):
+            if self._state_machine.choose(pod, row, self._clock()):
+                return int(np.flatnonzero(rows == row)[0])
         for offered in self._offered(pod, rows):
             at = self._best(pod, rows[offered])
             if at is not None:

@@ -5,6 +5,7 @@ in another way, in which some may not fit. So it gets the places as hints: an up
 real node that came for it. Pure.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
@@ -37,19 +38,20 @@ def coming_nodes(plan: ScaleUpPlan, groups: Sequence[GrowableGroup]) -> Coming:
 def hints_of(
     coming: Coming, pending: Collection[PodUid], places: Mapping[PodUid, NodeName], ready: Collection[NodeName]
 ) -> dict[PodUid, NodeName]:
-    """Where the `pending` pods of the new nodes should be placed. `places`: the nodes that have come, by pod; those among them
-    that are not `ready` count as upcoming still."""
+    """Where the `pending` pods should be placed: those of the new nodes, and those that have a place already, by `places`. New
+    nodes that are not `ready` count as upcoming still."""
     hints: dict[PodUid, NodeName] = {}
     for group, nodes in coming.items():
         number = 0
         for pods in nodes:
             waiting = [uid for uid in pods if uid in pending]
-            node = next((places[uid] for uid in waiting if uid in places), None)
+            came = Counter(places[uid] for uid in waiting if uid in places)
+            node = max(came, key=came.__getitem__, default=None)
             if waiting and node not in ready:
                 node, number = upcoming_name(group, number), number + 1
             if node is not None:
                 hints.update(dict.fromkeys(waiting, node))
-    return hints
+    return hints | {uid: node for uid, node in places.items() if uid in pending and node in ready}
 
 
 def announced(coming: Coming, groups: Sequence[GrowableGroup]) -> tuple[ComingNodes, ...]:

@@ -85,10 +85,11 @@ class ScaleUp(Section):
     are refused, for 5 s at most. Unset by default: 10s with the expander `price`, whose plans are cheaper the more pods they
     are for, and otherwise 0s."""
     place_as_planned: Switch | None = Field(default=None, examples=[True])
-    """Whether a new node's room is kept for the pods that it was bought for, for two minutes at most, and filter names that
-    node for them. Pods of a higher priority may use the room. Otherwise kube-scheduler's scores choose, and the pods for which
-    no room is left in the end need a further node. Unset by default: true with the expander `price`, which fills nodes to the
-    last CPU, and otherwise false."""
+    """Whether pods go where they were planned. A new node's room is kept for the pods that it was bought for, until a minute
+    after it has become ready, and filter names that node for them; a pod that replaces an evicted one goes to the destination
+    that was found for that. Pods of a higher priority may use the room. Otherwise kube-scheduler's scores choose, and pods for
+    which no room is left in the end need a further node. Unset by default: true with the expander `price`, which fills nodes to
+    the last CPU, and otherwise false."""
     bypassed_scheduler_names: tuple[SchedulerName, ...] | None = Field(default=None, examples=[["slackwater"], []])
     """Schedulers whose pods count before the scheduler has tried them. A pod of another scheduler counts once its scheduler has
     marked it as unschedulable, which takes minutes if twenty thousand pods wait. `schedulerName` alone by default; [] for none.

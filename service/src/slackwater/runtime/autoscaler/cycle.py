@@ -320,7 +320,7 @@ class Autoscaler:
             daemons=auxiliary.daemons or (),
             headroom_requests=auxiliary.headroom_requests or NO_HEADROOM_REQUESTS,
             observed=self._observed(),
-            places=self._state_machine.state.planned_nodes.places(),
+            places=self._state_machine.state.planned_nodes.places() if self._expecting else {},
             believed=self._state_machine.disagreements.believed() if rules.policy.believe_scheduler else frozenset(),
             now=self._clocks.steady(),
             scale_down=scale_down,

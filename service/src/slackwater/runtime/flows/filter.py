@@ -161,14 +161,13 @@ class PlacementFlow:
     def _choice(self, pod: Pod, rows: Rows, earlier: _Earlier, policy: Policy) -> Row:
         """The row to choose for the pod, by the first rule that applies:
 
-        - The new node that was bought for it.
+        - One where a plan has room for it (`planned_rows`).
         - If earlier answers still allow binds to two rows or more, one of these. Otherwise each attempt would hold room on a
           further node.
         - The row with the best score of ours that was not chosen for the pod before; if all were, the best of all.
         """
-        planned = self._state.holds.planned.get(pod.uid)
-        if planned is not None and planned.row in rows:
-            return planned.row
+        if planned := self.planned_rows(pod, rows, policy):
+            return planned[0]
         held = [hold.row for _, hold in earlier if hold.bind_may_come]
         for row in held[::-1] if len(set(held)) > 1 else ():
             if row in rows:
@@ -176,6 +175,14 @@ class PlacementFlow:
         tried = [self._state.nodes.row_of.get(node, NO_ROW) for node in self._controllers.chosen_nodes.tried(pod.uid)]
         untried: Rows = rows[~np.isin(rows, tried)] if tried else rows
         return self._best(pod, untried if len(untried) else rows, policy)
+
+    def planned_rows(self, pod: Pod, rows: Rows, policy: Policy) -> list[Row]:
+        """Those of the rows where a plan has room for the pod, which were not named for it before."""
+        holds = self._state.holds
+        if not policy.place_as_planned or not (holds.planned or len(holds.destinations)):
+            return []
+        tried = [self._state.nodes.row_of.get(node) for node in self._controllers.chosen_nodes.tried(pod.uid)]
+        return [row for row in holds.planned_for(pod) if row in rows and row not in tried]
 
     def _best(self, pod: Pod, rows: Rows, policy: Policy) -> Row:
         """The row with the best score, where held room counts as used; the first one among equal scores."""
