@@ -13,6 +13,7 @@ from slackwater.adapters.kube.client import KubeClient
 from slackwater.app import wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
+from slackwater.app.settings.serving import Report
 from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
 from slackwater.model.reasons import Reason
 from tests.support.layers import LAYERS
@@ -61,7 +62,7 @@ def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
 
 
 #: As much as can be switched on.
-EVERYTHING = Settings(autoscaler=Autoscaler(enabled=True))
+EVERYTHING = Settings(autoscaler=Autoscaler(enabled=True), report=Report(enabled=True))
 
 
 # --- metrics --------------------------------------------------------------------------------------------------------------
