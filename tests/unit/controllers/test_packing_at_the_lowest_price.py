@@ -9,8 +9,8 @@ from msgspec import structs
 
 from slackwater.controllers.scaleup.expanders import read_priorities
 from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota
-from slackwater.controllers.scaleup.packing import part_planner, solve
-from slackwater.controllers.scaleup.packing.master import MasterProblem
+from slackwater.controllers.scaleup.packing import balance, part_planner, solve
+from slackwater.controllers.scaleup.packing.master import MasterProblem, assignment
 from slackwater.controllers.scaleup.packing.problem import Left, Packing, PackingProblem, Pattern
 from slackwater.model.nodegroups import ZONE
 from slackwater.model.objects import Pod
@@ -243,3 +243,15 @@ def test_many_pods_that_are_alike_are_dealt_out_evenly() -> None:
     placed = sum(each.number * int(each.counts.sum()) for each in found.nodes)
     assert placed == 8000
     assert money(problem, found) <= 1.02 * found.bound
+
+
+def test_even_nodes_hold_only_pods_that_their_variant_takes() -> None:
+    """The program needs a fifth of a node of the second variant, which takes only the second kind."""
+    some = a_problem([(3, 1), (1, 1)], [6, 3], [(4, 4), (15, 15)])
+    problem = replace(some, takes=np.array([[True, False], [False, True]]))
+    assigned = assignment(problem, Left.whole(problem))
+    assert 0 < assigned.numbers[1] < 1
+    for rule in balance.RULES:
+        found = balance.evenly(problem, Left.whole(problem), assigned.numbers, assigned.mean, rule)
+        assert all(problem.takes[each.variant, each.counts > 0].all() for each in found)
+        assert sum(int(each.counts[1]) for each in found) == 3

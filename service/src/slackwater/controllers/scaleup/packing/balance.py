@@ -54,7 +54,7 @@ def evenly(problem: PackingProblem, left: Left, numbers: Floats, mean: Floats, r
     so many pods of each kind in the mean, shape (variants, kinds). All nodes of a variant get as many pods of a kind, and those
     that are left over go to the nodes that take them best. Nodes without a pod are left out."""
     opened = np.minimum(np.floor(numbers + 1 - _ROUNDED_UP).astype(np.int64), left.room)
-    pods, found = _whole(left.demand, mean * numbers[:, None]), list[Pattern]()
+    pods, found = _whole(left.demand, mean * np.maximum(numbers, 1)[:, None]) * problem.takes, list[Pattern]()
     for variant in np.flatnonzero(opened).tolist():
         counts = _even(problem, variant, pods[variant], int(opened[variant]), rule)
         # Shares are floats: what they let in is checked once more in whole numbers.
@@ -79,7 +79,8 @@ def _even(problem: PackingProblem, variant: int, pods: Int64, number: int, rule:
 
 
 def _whole(demand: Int64, parts: Floats) -> Int64:
-    """The parts of the demand in whole pods, the largest remainders rounded up; shape (variants, kinds)."""
+    """The parts of the demand in whole pods, the largest remainders rounded up, if need be above the part; shape (variants,
+    kinds)."""
     found = np.floor(parts).astype(np.int64)
     order = np.argsort(found - parts, axis=0, kind="stable")
     more = np.arange(len(parts))[:, None] < demand - found.sum(axis=0)
