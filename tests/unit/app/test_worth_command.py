@@ -2,7 +2,10 @@
 
 import json
 import re
+import threading
+from collections.abc import Iterator
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -160,3 +163,41 @@ def test_a_file_without_a_node_or_a_pod_says_what_is_wanted(run: Run) -> None:
     """Without pods all nodes would seem to be empty, and everything saved."""
     assert "got no node, want nodes and pods" in run(items=[a_pod("web", "n0")], code=2)[1]
     assert "got no pod, want nodes and pods" in run(items=[a_node("n0", "m5.xlarge")], code=2)[1]
+
+
+class PrometheusHandler(BaseHTTPRequestHandler):
+    """Knows the use of one pod."""
+
+    def do_GET(self) -> None:  # http.server's word
+        value = "0.25" if "cpu" in self.path else str(2**30)
+        result = [{"metric": {"namespace": "shop", "pod": "web-0"}, "value": [1, value]}]
+        body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def prometheus() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), PrometheusHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_use_stands_beside_requests_and_changes_no_other_figure(run: Run, prometheus: str) -> None:
+    before = run.json("--by-label", "team")
+    after = run.json("--by-label", "team", "--prometheus", prometheus)
+    by_namespace, by_label = after.pop("use")
+    for key in before.keys() | after.keys():
+        assert key == "rounds" or after[key] == before[key], key
+    row = next(row for row in by_namespace["rows"] if row["name"] == "shop")
+    assert (row["pods"], row["measured"]) == (3, 1)
+    assert (row["cpuCoresRequested"], row["cpuCoresUsed"], row["memoryGibUsed"]) == (3.0, 0.25, 1.0)
+    assert {row["name"]: row["measured"] for row in by_label["rows"]} == {"": 0, "x": 0, "y": 1}
+    assert "Requests and use by namespace" in run("--prometheus", prometheus)[0]
+    assert "Money, rounds and the bound are by requests alone." in run("--prometheus", prometheus, "-o", "html")[0]

@@ -30,6 +30,7 @@ from slackwater.app.rounds import engine
 from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
+from slackwater.app.worth import use
 from slackwater.cli.commands import report as report_command
 from slackwater.cli.commands import worth
 from slackwater.cluster import planned_nodes
@@ -155,6 +156,8 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated(
         "worth", "takes {:g} s until its node is ready, and {:g} s to be", DEFAULT_PACE.node_boot, DEFAULT_PACE.node_removal
     ),
+    stated("worth", "the {}th percentile of each pod over {} h", use.PERCENT, use.HOURS),
+    stated("worth", "(rates over {} minutes)", use.RATE_MINUTES),
     stated("worth", "after the removals of one node in {}", engine.PART),
     stated("report", "by default {} |", report_command.DEFAULT_SINCE),
     stated("report", "for a month of {} hours", MONTH_HOURS),

@@ -85,6 +85,27 @@ class RoundsAnswer(JsonAnswer, frozen=True, kw_only=True):
     pending_end: int
 
 
+class UseShare(JsonAnswer, frozen=True, kw_only=True):
+    """What the pods on nodes now request and use. `measured`: of how many of them the use is known; the others use nothing
+    here."""
+
+    name: str
+    pods: int
+    measured: int
+    cpu_cores_requested: float
+    cpu_cores_used: float
+    memory_gib_requested: float
+    memory_gib_used: float
+
+
+class UseAnswer(JsonAnswer, frozen=True, kw_only=True):
+    """Requests, and use beside them. No other figure of the report contains use."""
+
+    of: Annotated[str, Meta(description="namespace, or the label's key.")]
+    source: Annotated[str, Meta(description="Of what time the use is, and who measured it. Amounts of pods are added up.")]
+    rows: list[UseShare]
+
+
 class WorthAnswer(JsonAnswer, frozen=True, kw_only=True):
     """What `slackwater worth -o json` prints."""
 
@@ -105,6 +126,7 @@ class WorthAnswer(JsonAnswer, frozen=True, kw_only=True):
     stays: list[StayAnswer]
     namespaces: SharesAnswer
     label: Annotated[SharesAnswer | None, Meta(description="Left out without --by-label.")] = None
+    use: Annotated[tuple[UseAnswer, ...], Meta(description="By namespace and label. Left out where use is not known.")] = ()
     assumptions: tuple[str, ...]
     remarks: Annotated[tuple[str, ...], Meta(description="Pods that were added or refused. Left out where empty.")] = ()
     skipped: Annotated[tuple[str, ...], Meta(description="What could not be judged. Left out where everything was.")] = ()

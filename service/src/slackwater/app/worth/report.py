@@ -28,7 +28,8 @@ from slackwater.app.worth.answer import (
     TotalsChange,
     WorthAnswer,
 )
-from slackwater.app.worth.shares import IDLE, shares
+from slackwater.app.worth.shares import IDLE, shares, use_answers
+from slackwater.app.worth.use import Use
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.fit.remaining_pdb_tracker import Disruptions, counted
 from slackwater.model.ids import NodeName, PodKey, UnixTime
@@ -52,15 +53,18 @@ def worth_answer(
     horizon_seconds: int,
     start: UnixTime,
     by_label: str | None = None,
+    use: Use | None = None,
     pace: Pace = DEFAULT_PACE,
 ) -> WorthAnswer:
-    """Plays the rounds and reports on them. Raises `SettingsError` if the price table cannot be read."""
+    """Plays the rounds and reports on them. `use`: what pods use, if it is known. Raises `SettingsError` if the price table
+    cannot be read."""
     book = every_price(settings, overlays=cluster.price_overlays, table=cluster.price_table)
     played = play(cluster, settings, start=start, horizon_seconds=horizon_seconds, pace=pace)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
     report = _Report(played, settings, book, horizon_seconds, start)
     return report.answer(
         by_label,
+        use=use,
         assumptions=_assumptions(pace, settings),
         skipped=notes_of(played.grown.snapshot, cluster, budgets),
     )
@@ -86,7 +90,9 @@ class _Report:
     horizon: int
     start: UnixTime
 
-    def answer(self, by_label: str | None, *, assumptions: tuple[str, ...], skipped: tuple[str, ...]) -> WorthAnswer:
+    def answer(
+        self, by_label: str | None, *, use: Use | None, assumptions: tuple[str, ...], skipped: tuple[str, ...]
+    ) -> WorthAnswer:
         played = self.played
         now, end = self._priced(played.began), self._priced(played.end)
         cost = cost_of((price, 1) for price in now.prices.values())
@@ -120,6 +126,7 @@ class _Report:
             stays=list(self._stays(end)),
             namespaces=self._shares("namespace", now, end, lambda pod: pod.key.namespace),
             label=label,
+            use=() if use is None else use_answers(now.cluster, use, by_label),
             assumptions=assumptions,
             remarks=played.began.remarks,
             skipped=skipped,

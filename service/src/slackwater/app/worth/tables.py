@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from slackwater.app.html_page import Headline, Table
-from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, WorthAnswer
+from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, UseAnswer, WorthAnswer
 from slackwater.model.texts import count_text, time_text
 
 _DAY: Final = 86_400
@@ -52,6 +52,26 @@ def tables(answer: WorthAnswer) -> Iterator[Table]:
     yield _of_shares("Money by namespace", answer.namespaces, answer)
     if answer.label is not None:
         yield _of_shares(f"Money by label {answer.label.of}", answer.label, answer)
+    yield from map(_of_use, answer.use)
+
+
+def _of_use(use: UseAnswer) -> Table:
+    title = "Requests and use by namespace" if use.of == "namespace" else f"Requests and use by label {use.of}"
+    head = ("", "pods", "measured", "cores requested", "cores used", "GiB requested", "GiB used")
+    rows = [
+        (
+            each.name or _NONE,
+            f"{each.pods:,}",
+            f"{each.measured:,}",
+            f"{each.cpu_cores_requested:,.1f}",
+            f"{each.cpu_cores_used:,.1f}",
+            f"{each.memory_gib_requested:,.1f}",
+            f"{each.memory_gib_used:,.1f}",
+        )
+        for each in use.rows
+    ]
+    note = f"Now. Use: {use.source}; of several pods the sum. Money, rounds and the bound are by requests alone."
+    return Table(title, head, rows, frozenset(range(1, len(head))), note)
 
 
 def _of_nodes(title: str, changes: Sequence[TotalsChange], answer: WorthAnswer) -> Table:

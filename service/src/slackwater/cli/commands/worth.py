@@ -2,18 +2,21 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from slackwater.app.progress import shown
-from slackwater.cli.commands.cluster import add_cluster
-from slackwater.cli.commands.output import CommandFailed, report_lines
+from slackwater.app.progress import Progress, shown
+from slackwater.cli.commands.cluster import add_cluster, with_cluster
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, report_lines
 from slackwater.cli.commands.simulate_common import add_group_label, add_version, read_simulated, source_name
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Settings
     from slackwater.app.worth.answer import WorthAnswer
+    from slackwater.app.worth.use import Use
 
 _DESCRIPTION: Final = """\
 Plays the rounds that the service would play with the cluster until nothing
@@ -55,6 +58,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--config", metavar="F", help="Slackwater's configuration file: groups, limits, timers, prices")
     parser.add_argument("--prices", metavar="F", help="a price table, CSV or JSON, in place of autoscaler.prices.table")
     parser.add_argument("--horizon", metavar="T", type=_horizon, default=MONTH_DAYS * _DAY, help="30d (default), 12h")
+    parser.add_argument("--prometheus", metavar="URL", help="what pods use (p95 over 24 h), beside their requests")
+    parser.add_argument("--prometheus-token", metavar="F", help="a file with the bearer token for Prometheus")
+    parser.add_argument("--prometheus-ca", metavar="F", help="a file with the certificates that its TLS is verified by")
     parser.add_argument("--by-label", metavar="KEY", help="divide the money by this label of the pods, too")
     add_version(parser)
     add_group_label(parser)
@@ -83,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
             if not (cluster.nodes and cluster.pods):  # without pods every node would count as empty
                 want = "want nodes and pods: `kubectl get nodes,pods -A -o json`"
                 raise CommandFailed([f"{source_name(args)}: got no {'pod' if cluster.nodes else 'node'}, {want}"])
+            use, unknown = _use(args, progress)
             progress.step(f"playing the rounds: {len(cluster.nodes)} nodes, {len(cluster.pods)} pods")
             answer = worth_answer(
                 cluster,
@@ -90,13 +97,40 @@ def run(args: argparse.Namespace) -> int:
                 horizon_seconds=args.horizon,
                 start=UnixTime(datetime.now(UTC).timestamp()),
                 by_label=args.by_label,
+                use=use,
             )
     except ClusterError as err:
         raise CommandFailed([f"{source_name(args)}: {err}"]) from err
     except SettingsError as err:  # the table of prices
         raise CommandFailed(err.lines()) from err
+    if unknown:
+        print(f"use is not known: {unknown}", file=sys.stderr)
     print("\n".join(_lines(args.output, answer)))
     return 0
+
+
+def _use(args: argparse.Namespace, progress: Progress) -> "tuple[Use | None, str]":
+    """What pods use, and why that is not known. Asked for with --prometheus, it has to be known: raises `CommandFailed`. Else
+    the metrics API of the cluster is asked, if the cluster is one that answers."""
+    from slackwater.app.worth.use import UseUnknown, from_metrics_api, from_prometheus
+
+    if args.prometheus is None and args.cluster is not None:
+        return None, ""
+    try:
+        if args.prometheus is None:
+            progress.step("reading what pods use")
+            return with_cluster(args, from_metrics_api), ""
+        progress.step("asking Prometheus")
+        token = ""
+        if args.prometheus_token is not None:
+            token = Path(args.prometheus_token).read_text(encoding="ascii").strip()
+        return from_prometheus(args.prometheus, token=token, ca_file=args.prometheus_ca), ""
+    except (OSError, UnicodeError) as err:
+        raise CommandFailed([f"--prometheus-token: {args.prometheus_token}: {getattr(err, 'strerror', None) or err}"]) from err
+    except UseUnknown as err:
+        if args.prometheus is None:
+            return None, str(err)
+        raise CommandFailed([f"--prometheus: {err}"], code=ANSWERED_NO) from err
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -104,6 +138,8 @@ def _check(args: argparse.Namespace) -> None:
         raise CommandFailed(["--cluster: got it with --kubeconfig or --context, want a file or a cluster"])
     if args.cluster == "-" and args.config == "-":
         raise CommandFailed(["--cluster and --config: got - twice, want at most one of them from stdin"])
+    if args.prometheus is None and (args.prometheus_token or args.prometheus_ca):
+        raise CommandFailed(["--prometheus-token and --prometheus-ca: got one without --prometheus, want its URL"])
 
 
 def _priced(settings: "Settings", table: str | None) -> "Settings":
