@@ -19,6 +19,7 @@ from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import NOWHERE
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import Kind, PodConstraints, SpreadConstraint
+from slackwater.model.prices import FORMULA
 from slackwater.model.resources import NOTHING
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Storage
@@ -29,7 +30,7 @@ from tests.support.scalingup import a_group, a_template, demand_of
 from tests.support.smallclusters import SmallCluster, small_clusters
 
 LAW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-EXPANDERS: tuple[ExpanderName, ...] = ("least-waste", "least-nodes", "most-pods", "smallest-node", "random")
+EXPANDERS: tuple[ExpanderName, ...] = ("least-waste", "least-nodes", "most-pods", "smallest-node", "random", "price")
 
 
 class Choice:
@@ -45,8 +46,15 @@ class Choice:
         self.budget, self.priorities = Budget.of(groups, nodes=[]), np.zeros(len(pods), np.intp)
         self.bundles = similar_groups(groups, self.of.empty, range(len(groups)), ranks=[None] * len(groups), balance=True)
         nodes = [self.of.template(at).node for at in range(len(groups))]
+        self.prices = [FORMULA.of(node) * (3 + at % 3) // 4 for at, node in enumerate(nodes)]
+        self.by_price = "price" in expanders
         self.merit = chain_of(
-            expanders, seed=0, priority_of=NO_PRIORITIES.of, weights=weights_of(nodes), largest=largest_of(nodes)
+            expanders,
+            seed=0,
+            priority_of=NO_PRIORITIES.of,
+            weights=weights_of(nodes),
+            largest=largest_of(nodes),
+            prices=self.prices,
         )
         self.spared = SparedEstimates(self.of)
         self.estimates = 0
@@ -60,7 +68,8 @@ class Choice:
         return estimate(self.of, self.budget, bundle, runs, priorities=self.priorities, stop=lambda: False)
 
     def bound(self, bundle: tuple[int, ...]) -> Merit | None:
-        option = self.spared.optimistic(bundle, self.runs_of(bundle))
+        runs = self.runs_of(bundle)
+        option = self.spared.cheapest(bundle, runs, self.prices) if self.by_price else self.spared.optimistic(bundle, runs)
         return None if option is None else self.merit(option)
 
     def best(self, bound: Callable[[tuple[int, ...]], Merit | None]) -> tuple[int, ...] | None:
@@ -153,7 +162,21 @@ def test_no_bound_is_known_where_a_new_node_opens_present_ones() -> None:
     assert choice.bound(bundle) is None
 
 
-@pytest.mark.parametrize(("expander", "most"), [("least-waste", 5), ("most-pods", 1), ("smallest-node", 1), ("random", 1)])
+def test_by_price_a_bound_counts_the_room_of_present_nodes_that_a_new_node_opens() -> None:
+    nodes = [a_template(zone, cpu=cpu, labels={"zone": zone}) for zone, cpu in (("a", "10"), ("b", "3"), ("c", "0"))]
+    choice = a_choice(nodes, spread_pods(3), sized_groups((2, 9), memory="2Gi"), "price")
+    present = 0
+    for bundle in choice.bundles:
+        option = choice.estimated(bundle)
+        present += int((option.at < 0).sum())
+        assert (choice.bound(bundle) or (9e9,))[0] <= choice.merit(option)[0]
+    assert present, "pods go to present nodes, too"
+    assert choice.best(choice.bound) == choice.best(lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("expander", "most"), [("least-waste", 5), ("most-pods", 1), ("smallest-node", 1), ("random", 1), ("price", 5)]
+)
 def test_groups_that_cannot_be_the_best_are_not_estimated(expander: ExpanderName, most: int) -> None:
     sizes = (3, 4, 5, 7, 9, 12, 15, 19, 24, 30)
     choice = a_choice([], spread_pods(10), sized_groups(sizes), expander)

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.bench.simulation.bills import MEDIAN, WORST, bill, missed
-from tests.bench.simulation.least_cost import least_cost
+from tests.bench.simulation.bills import MEDIAN, WORST, bill, missed, table
+from tests.bench.simulation.least_cost import LeastCost, least_cost
 from tests.bench.simulation.mixes import Mix, Workload, burst, mix
 
 #: Small ones with selectors, limits, spread and GPUs, and plain ones.
@@ -18,6 +18,15 @@ def test_plans_by_price_are_near_the_bound_and_plans_that_are_not_are_named() ->
     assert all(each.price >= 1 for each in bills)
     large = [replace(each, trait="plain", price=WORST + 0.01, bound_nodes=60.0) for each in bills]
     assert len(missed(large)) == 1 + len(bills), f"over {MEDIAN} in the median, and each over {WORST}"
+
+
+def test_a_mix_whose_pods_do_not_all_get_nodes_is_missed_and_in_no_line() -> None:
+    case = mix(20)
+    full = replace(case, variants=tuple(replace(each, most=1) for each in case.variants))
+    found, _ = bill(full, LeastCost(micros=1e9, optimum=1e9, nodes=9.0))
+    assert found.left > 0
+    assert missed([found]) == [f"seed 20: {found.left} pods without a node"]
+    assert len(table([found]).splitlines()) == 2
 
 
 @pytest.mark.parametrize(("pods", "limit", "micros"), [(10, 10_000, 500), (9, 10_000, 450), (10, 3, 700)])

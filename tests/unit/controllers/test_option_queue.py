@@ -17,6 +17,7 @@ from slackwater.model.pod_constraints import Toleration
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import HOSTNAME
+from tests.bench.simulation.mixes import mix
 from tests.laws.controllers.test_optimistic_laws import spread_pods
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
@@ -26,7 +27,9 @@ from tests.support.scalingup import a_group, a_template, demand_of, grown, plann
 class Bidding:
     """Groups that take pods, one node for each pod; `wants[group]` are the pods it could take. Pods are kinds of their own."""
 
-    def __init__(self, wants: list[list[int]], *, largest: int = 1000, max_nodes: int = 0, moving: bool = False) -> None:
+    def __init__(
+        self, wants: list[list[int]], *, largest: int = 1000, max_nodes: int = 0, moving: bool = False, hurried: bool = False
+    ) -> None:
         self.wants = wants
         self.moving = moving
         self.left = {pod for pods in wants for pod in pods}
@@ -39,6 +42,7 @@ class Bidding:
             self.budget,
             estimate=self.estimate,
             merit=merit,
+            hurried=lambda: hurried,
         )
 
     def estimate(self, bundle: tuple[int, ...]) -> Option:
@@ -91,6 +95,22 @@ def test_many_groups_for_the_same_pods_are_not_all_estimated_each_time(moving: b
     assert sum(len(pods) for _, pods in bidding.run()) == 600
     at_once = 64  # options that are touched, and estimated again at once: the choice among the last ones is exact
     assert sum(bidding.estimates.values()) <= 5 * 200 + at_once**2 // 2
+
+
+def test_in_a_hurry_few_groups_for_the_same_pods_are_not_all_estimated_each_time() -> None:
+    bidding = Bidding([list(range(150)) for _ in range(50)], largest=3, moving=True, hurried=True)
+    assert sum(len(pods) for _, pods in bidding.run()) == 150
+    assert sum(bidding.estimates.values()) <= 4 * 50
+
+
+@pytest.mark.parametrize(("seed", "limit", "most"), [(228, 0, 130), (230, 0, 210), (42, 1000, 195)])
+def test_by_price_pods_that_spread_beside_packed_nodes_need_few_steps(seed: int, limit: int, most: int) -> None:
+    """177, 251 and 203 steps where each option was estimated anew in each round."""
+    case = mix(seed)
+    policy = replace(installed.SCALE_UP, expanders=("price",), max_nodes_per_scale_up=0, plan_steps=limit)
+    plan = planned(case.pods(), [variant.group() for variant in case.variants], policy=policy)
+    assert not plan.unhelpable
+    assert plan.steps <= most
 
 
 def test_a_limit_that_is_nearly_used_up_makes_options_that_need_more_be_estimated_again() -> None:

@@ -35,12 +35,16 @@ class PlanSteps:
         self.cut = "time" if ended else self.cut
         return ended
 
+    def past(self, share: int) -> bool:
+        """Has the plan used the `share`-th part of its steps?"""
+        return 0 < self._most <= share * self.used
+
     def over(self, share: int = 1) -> bool:
         """Takes a step. Does the plan have to end, or the part of it that may take the `share`-th part of the steps?"""
         self._asked += 1
         if self.late():
             return True
-        ended = 0 < self._most <= share * self.used
+        ended = self.past(share)
         if ended and self.cut is None:
             self.cut = "steps"
         return ended

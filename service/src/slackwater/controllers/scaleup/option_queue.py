@@ -2,8 +2,9 @@
 
 An option that is taken affects others: options with pods of the same equivalence groups, options that need more of a limit than
 is left, and options whose pods' verdicts depend on where other pods are. If few options are affected, each is estimated again
-at once, and the choice is exact. If many are, each is estimated again when its turn comes: a thousand new estimates for each
-group that grows would take an hour. Every option that is taken was estimated on the present snapshot (docs/adr/0160).
+at once, and the choice is exact. If many are, or the planning is in a hurry, each is estimated again when its turn comes: a
+thousand new estimates for each group that grows would take an hour. Every option that is taken was estimated on the present
+snapshot (docs/adr/0160).
 
 A bundle of which a bound on its merit is known waits with the bound, and is estimated when its turn comes: the choice stays
 exact, and a bundle that cannot be the best is not estimated at all.
@@ -33,13 +34,14 @@ from slackwater.controllers.scaleup.groups import Budget
 from slackwater.controllers.scaleup.inter_pod_constraints import topology_keys
 from slackwater.controllers.scaleup.template_nodes import IS_MOVING, TemplateNodes
 from slackwater.fit.assumed_claims import has_claims
+from slackwater.fit.binpacking import copies_on
 from slackwater.fit.failure import concerning
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.plugins.dynamic_resources import needs_devices
-from slackwater.model.columns import Int64
+from slackwater.model.columns import Int64, Rows
 from slackwater.model.storage import Storage
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.node_facts import HOSTNAME
+from slackwater.snapshot.node_facts import CPU, HOSTNAME, MEMORY
 
 Bundle = tuple[int, ...]
 #: Up to so many affected options are estimated again at once.
@@ -49,7 +51,8 @@ _FEW: Final = 64
 class OptionQueue:
     """A queue of the options of `bundles`; the one with the smallest `merit` is the best. `estimate` makes a bundle's option.
     `bound` returns what the merit of that option is at least; None if that is not known. `affected` returns the bundles
-    of whose estimates an option in the snapshot may change the verdicts; without it, all of them that move."""
+    of whose estimates an option in the snapshot may change the verdicts; without it, all of them that move. `hurried`: each
+    option is estimated again only when its turn comes, however few are affected."""
 
     def __init__(
         self,
@@ -60,9 +63,11 @@ class OptionQueue:
         merit: Callable[[Option], Merit],
         bound: Callable[[Bundle], Merit | None] = lambda _: None,
         affected: Callable[[Option], Container[Bundle]] | None = None,
+        hurried: Callable[[], bool] = lambda: False,
     ) -> None:
         self._budget = budget
         self._estimate, self._merit, self._bound, self._affected = estimate, merit, bound, affected
+        self._hurried = hurried
         self._options: dict[Bundle, Option] = {}
         #: Grows with every estimate of the bundle, so that entries of earlier estimates are recognized.
         self._version: dict[Bundle, int] = dict.fromkeys(bundles, 0)
@@ -117,7 +122,7 @@ class OptionQueue:
         for bundle in outdated:
             self._bounded.pop(bundle, None)
         again = [bundle for bundle in self._outdated if bundle not in self._bounded]
-        for bundle in again if len(again) <= _FEW else ():
+        for bundle in again if len(again) <= _FEW and not self._hurried() else ():
             self._enter(bundle)
 
     def _changed_by(self, option: Option) -> Iterator[Bundle]:
@@ -165,6 +170,8 @@ class OptionQueue:
 Floats = npt.NDArray[np.float64]
 #: Rounds shares up, so that a bound stays a bound.
 _MORE = 1 + 1e-9
+#: More than what the price of a node's requests gains or loses by rounding to micros.
+_ROUNDED = 1 + 1e-4
 
 
 class SparedEstimates:
@@ -177,6 +184,8 @@ class SparedEstimates:
         self._keys: dict[int, object] = {}
         #: By the key of alike equivalence groups: may their pods go to nodes that are in the snapshot?
         self._stays: dict[int, bool] = {}
+        #: By the same key: `_room`.
+        self._rooms: dict[int, tuple[Rows, int] | None] = {}
         self._shares: dict[tuple[KindId, ...], tuple[Int64, Floats]] = {}
         snapshot, kinds = template_nodes.snapshot, [template_nodes.snapshot.of(kind) for kind in template_nodes.codes]
         #: The keys of node labels on which the verdict on a new node may depend, once other pods have been placed.
@@ -190,6 +199,7 @@ class SparedEstimates:
     def forget(self) -> None:
         self._options.clear()
         self._stays.clear()
+        self._rooms.clear()
         self._of.alike.forget()
 
     def known(self, group: int, budget: Budget) -> Option | None:
@@ -224,38 +234,83 @@ class SparedEstimates:
 
     def optimistic(self, bundle: Sequence[int], runs: Sequence[Run]) -> Option | None:
         """The optimistic option of a bundle. `runs`: the pods that a new node of the bundle may take."""
-        of = self._of
-        kinds = tuple(run.kind for run in runs)
-        moving = [kind for kind in kinds if kind in of.inter_pod_constraints.moving]
+        moving = [run.kind for run in runs if run.kind in self._of.inter_pod_constraints.moving]
         if not moving or any(self._may_stay(kind) for kind in moving):
             return None
-        names = list(of.snapshot.facts.resource)
-        total = of.total[: len(names), list(bundle)]
+        most, total = self._on_one_node(bundle, runs)
         offered = total.min(axis=1)
+        asked = (most * (offered[:, None] / np.maximum(total, 1))).max(axis=1)
+        return self._at_best(bundle, runs, bundle[0], asked, offered)
+
+    def cheapest(self, bundle: Sequence[int], runs: Sequence[Run], prices: Sequence[int]) -> Option | None:
+        """The optimistic option of a bundle by the expanders that compare prices, for pods that may go to nodes in the
+        snapshot too; None if some may at once. `prices`: of a new node of each group.
+
+        n nodes take at most n times the most that one takes, beside what there is room for already, and not more than all
+        pods. So one node of the lowest price, all of that and the room is cheapest for what it takes."""
+        moving = [run for run in runs if run.kind in self._of.inter_pod_constraints.moving]
+        rooms = [self._room(run.kind) for run in moving]
+        if not moving or any(room is None for room in rooms):
+            return None
+        most, total = self._on_one_node(bundle, runs)
+        requests = self._of.snapshot.kinds.requests[: len(most)]
+        stays, rows = np.zeros(len(most)), np.zeros(self._of.snapshot.n_rows, np.bool_)
+        for run, (takers, copies) in zip(moving, filter(None, rooms), strict=True):
+            stays += requests[:, run.kind] * min(copies, len(run.pods))
+            rows[takers] = True
+        facts, used = self._of.snapshot.facts, self._of.snapshot.used_by_others()
+        for line in (CPU, MEMORY):  # pods of several equivalence groups share the room
+            stays[line] = min(
+                stays[line], np.maximum(facts.allocatable[line, : len(rows)] - used[line, : len(rows)], 0)[rows].sum()
+            )
+        every = sum(requests[:, run.kind] * len(run.pods) for run in runs)
+        asked = np.minimum((most.max(axis=1) + stays), every) * _ROUNDED
+        return self._at_best(bundle, runs, min(bundle, key=lambda group: prices[group]), asked, total.min(axis=1))
+
+    def _on_one_node(self, bundle: Sequence[int], runs: Sequence[Run]) -> tuple[Floats, Int64]:
+        """What pods on one new node of each group request of each resource at most, and what the node has; shape (resources,
+        groups)."""
+        of, kinds = self._of, tuple(run.kind for run in runs)
         if kinds not in self._shares:
             self._shares[kinds] = self._compared(kinds)
         units, shares = self._shares[kinds]
-        # What fits of each line of `empty`, in units of the pods' greatest common divisor, limits what pods on one new node of
-        # each group request of each resource; shape (resources, groups).
+        # What fits of each line of `empty`, in units of the pods' greatest common divisor, limits what they request.
         room = np.maximum(of.empty[:, list(bundle)], 0) // units[:, None] * units[:, None]
         with np.errstate(invalid="ignore"):
             most: Floats = np.fmin.reduce(shares[:, :, None] * room, axis=1)
-        asked = np.ceil((most * (offered[:, None] / np.maximum(total, 1))).max(axis=1) * _MORE)
-        if not np.isfinite(asked).all():
+        return most, of.total[: len(most), list(bundle)]
+
+    def _at_best(self, bundle: Sequence[int], runs: Sequence[Run], node: int, asked: Floats, offered: Int64) -> Option | None:
+        """An option of one node, with all pods."""
+        names, amounts = list(self._of.snapshot.facts.resource), np.ceil(asked * _MORE)
+        if not np.isfinite(amounts).all():
             return None
         return Option(
             bundle=tuple(bundle),
-            names=tuple(of.groups[group].name for group in bundle),
-            groups=np.array(bundle[:1], np.intp),
-            kinds=kinds,
+            names=tuple(self._of.groups[group].name for group in bundle),
+            groups=np.array([node], np.intp),
+            kinds=tuple(run.kind for run in runs),
             pods=np.concatenate([run.pods for run in runs]),
             at=np.zeros(0, np.intp),
-            asked=dict(zip(names, map(int, asked.tolist()), strict=True)),
+            asked=dict(zip(names, map(int, amounts.tolist()), strict=True)),
             offered=dict(zip(names, offered.tolist(), strict=True)),
             left_out=False,
             cut=False,
             moving=True,
         )
+
+    def _room(self, kind: KindId) -> tuple[Rows, int] | None:
+        """The rows of the snapshot to which pods of the equivalence group may go once others are placed, and how many pods
+        these rows have room for; None if some may go at once."""
+        key, snapshot = self._of.alike.key(kind), self._of.snapshot
+        if key not in self._rooms:
+            with concerning(kind):
+                found = feasible(snapshot, kind)
+                rows = np.flatnonzero(IS_MOVING[found.codes])
+                copies = copies_on(snapshot, snapshot.of(kind), rows)
+            at_once = found.refusal is not None or found.feasible.any()
+            self._rooms[key] = None if at_once else (rows[copies > 0], int(copies[copies > 0].sum()))
+        return self._rooms[key]
 
     def _may_stay(self, kind: KindId) -> bool:
         """May pods of the equivalence group go to nodes that are in the snapshot, once other pods are placed?"""

@@ -147,6 +147,9 @@ _CUT: Final[Mapping[CutBy | None, SkipReason]] = {
 }
 #: Placing pods on present nodes takes at most this part of the steps, so that some are left for those that fit nowhere.
 _HALF: Final = 2
+#: By price, once this part of the steps is used, an option is estimated again only when its turn comes: pods that spread beside
+#: packed nodes may need so many rounds that the limit would cut the plan (docs/adr/0270).
+_TENTH: Final = 10
 _NOT_JUDGED: Final = SkipReason(kind="time", text="not judged: too many different pods fit nowhere; explain judges each alone")
 _NOT_FOUND: Final = SkipReason(kind="limit", text="the group is all or nothing, and all of it is more than a limit allows")
 
@@ -209,7 +212,7 @@ class _ScaleUpPlanning:
         self._skip_reasons = [group.skip_reason or (_NO_TEMPLATE if group.template is None else None) for group in self._groups]
         self._prices = [0 if group.price is None else group.price.micros for group in self._groups]
         self._packings: list[PackedOption] = []
-        ranked = "priority" in policy.expanders
+        ranked, self._by_price = "priority" in policy.expanders, "price" in policy.expanders
         self._ranks = [policy.priorities.of(group.owner) if ranked else None for group in self._groups]
         self._new = NewPlan(snapshot=snapshot, groups=self._groups, pods=demand.counted)
         self._nominated = place_nominated(snapshot, demand.nominated)
@@ -412,6 +415,7 @@ class _ScaleUpPlanning:
             merit=merit,
             bound=partial(self._bound, merit),
             affected=OptionEffects(self._template_nodes, bundles).of if moving else None,
+            hurried=lambda: self._by_price and self._steps.past(_TENTH),
         )
         while (option := queue.best_known() if self._is_over() else queue.best()) is not None:
             shown = self._take(option)
@@ -423,9 +427,10 @@ class _ScaleUpPlanning:
         return [self._runs[kind] for kind in self._template_nodes.kinds_that_fit(bundle) if kind in self._runs]
 
     def _bound(self, merit: Callable[[Option], Merit], bundle: tuple[int, ...]) -> Merit | None:
-        if not self._template_nodes.inter_pod_constraints.moving or "price" in self._policy.expanders:
+        if not self._template_nodes.inter_pod_constraints.moving:
             return None
-        option = self._spared.optimistic(bundle, self._runs_for(bundle))
+        runs = self._runs_for(bundle)
+        option = self._spared.cheapest(bundle, runs, self._prices) if self._by_price else self._spared.optimistic(bundle, runs)
         return None if option is None else merit(option)
 
     def _estimated(self, bundle: tuple[int, ...]) -> Option:
