@@ -37,6 +37,7 @@ from slackwater.app.policies import (
     node_group_policy_of,
     scale_down_policy_of,
     scale_up_policy_of,
+    settling_of,
     slack_policy_of,
     slo_classes_of,
     strict_for_of,
@@ -450,13 +451,12 @@ class AutoscalerService(ObservingAutoscaler):
 def loop_config_of(settings: Settings) -> LoopConfig:
     """The timing of the autoscaler's loop, and the object that its Events refer to."""
     autoscaler = settings.autoscaler
-    interval = seconds(autoscaler.scan_interval)
-    settle, batch = min(1.0, interval / 4), batch_seconds_of(autoscaler)
+    settle, longest = settling_of(autoscaler)
     return LoopConfig(
-        interval_seconds=interval,
+        interval_seconds=seconds(autoscaler.scan_interval),
         settle_seconds=settle,
-        longest_settle_seconds=max(settle, batch or min(5.0, interval / 2)),
-        whole_bursts=batch > 0,
+        longest_settle_seconds=longest,
+        whole_bursts=batch_seconds_of(autoscaler) > 0,
         bypassed=bypassed_of(settings),
         call_seconds=seconds(autoscaler.creation.call_timeout),
         status_object=PodKey(SCHEDULER_NAMESPACE, autoscaler.status_config_map),

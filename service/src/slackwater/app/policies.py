@@ -155,6 +155,13 @@ def batch_seconds_of(autoscaler: Autoscaler) -> float:
     return BATCH_SECONDS * packs(autoscaler.expanders) if batch is None else seconds(batch)
 
 
+def settling_of(autoscaler: Autoscaler) -> tuple[float, float]:
+    """For how many seconds nothing new has to come before a loop begins early, and for how long it waits for that at most."""
+    interval = seconds(autoscaler.scan_interval)
+    settle = min(1.0, interval / 4)
+    return settle, max(settle, batch_seconds_of(autoscaler) or min(5.0, interval / 2))
+
+
 def own_score_of(settings: Settings) -> RoomScore:
     """Slackwater's own score of nodes, with the weight that kube-scheduler gives to the extender's scores."""
     curve = _built(ScoreCurve, settings.nodes.score)

@@ -19,7 +19,7 @@ from msgspec import structs
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaledown import planned_removals
-from slackwater.app.policies import policy_of, scale_down_policy_of
+from slackwater.app.policies import policy_of, scale_down_policy_of, settling_of
 from slackwater.app.rounds.happened import Came, Observer, Ordered, RemovalBegan, RemovalEnded, nobody
 from slackwater.app.rounds.replacements import Replacements, status_of
 from slackwater.app.rounds.scheduler_model import SchedulerModel
@@ -41,7 +41,7 @@ from slackwater.controllers.scaledown.state import (
 from slackwater.controllers.scaleup.groups import Template
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.effects import MarkNode, UnmarkNode
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.reasons import UnremovableReason
@@ -147,8 +147,14 @@ class Rounds:
         self._plan: _Plan | None = None
         #: When the next loop may do something; None: not before something changes.
         self._next_at: UnixTime | None = start
-        #: One loop is played in an interval.
+        #: One loop is played at each tick.
         self._not_before = start
+        #: When a loop begins early, and since when something waits for it. `_waiting`: the pods without a node as of the last
+        #: change.
+        self._early_at: UnixTime | None = None
+        self._waits_since: UnixTime | None = None
+        self._waiting = frozenset[PodUid]()
+        self._settling = settling_of(settings.autoscaler)
         #: The machines of each group that have been ordered and have not come.
         self._booting = Counter[GroupName]()
         self._orders: list[_Order] = []
@@ -190,18 +196,39 @@ class Rounds:
 
     def advance(self, to: UnixTime) -> None:
         """Plays up to a time. Changes from outside may be made between two calls; `changed` has to be called after them."""
-        while self._next_at is not None:
-            tick = self.timeline.tick_after(max(self._next_at, self._not_before), self._interval)
-            if tick > to:
+        while True:
+            at, event = self._loop_at(), self.timeline.next_at
+            if event is not None and event <= to and (at is None or event < at):
+                self.timeline.run_until(event)
+                continue
+            if at is None or at > to:
                 break
-            self.timeline.run_until(tick)
-            self._next_at, self._not_before = self._next(self._loop()), UnixTime(tick + self._interval)
+            self.timeline.run_until(at)
+            self._waits_since = self._early_at = None
+            self._next_at, self._not_before = self._next(self._loop()), UnixTime(at + _ROUNDING)
         self.timeline.run_until(to)
+
+    def _loop_at(self) -> UnixTime | None:
+        """When the next loop begins: at a tick, or early; None if nothing needs one."""
+        found = [] if self._early_at is None else [self._early_at]
+        if self._next_at is not None:
+            found.append(self.timeline.tick_after(max(self._next_at, self._not_before), self._interval))
+        return max(min(found), self.timeline.now) if found else None
+
+    def _hurry(self) -> None:
+        """A loop begins early, once nothing new has come for a while: new pods wait, or nodes came."""
+        now, (settle, longest) = self.timeline.now, self._settling
+        self._waits_since = now if self._waits_since is None else self._waits_since
+        self._early_at = UnixTime(max(min(now + settle, self._waits_since + longest), now))
 
     def changed(self) -> None:
         """Something changed from outside: pods that wait are placed, and the next loop plans again."""
         self.place()
         self._stale()
+        waiting = self.cluster.replica.pending.keys()
+        if waiting - self._waiting:
+            self._hurry()
+        self._waiting = frozenset(waiting)
 
     def place(self) -> None:
         """Puts the pods that wait on nodes where they fit, as the scheduler would."""
@@ -358,6 +385,7 @@ class Rounds:
         self._cool(order.group, self._policy.delay_after_add, "it has grown")
         self._counts.changed_after = self.timeline.passed
         self._stale()
+        self._hurry()
 
     def _begin(self, plan: _Plan) -> bool:
         """Orders the machines of the plan, and begins removals. Returns whether anything was begun."""
