@@ -288,6 +288,7 @@ listeners:
   ops: {tls: {certFile: FILE, keyFile: FILE, clientCAFile: FILE}}
 recording: {file: FILE}
 history: {file: FILE}
+report: {file: FILE}
 """
 
 
