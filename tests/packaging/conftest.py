@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parents[2]
+UV: Final = Path(sys.executable).with_name("uv")
 _DEADLINE_SECONDS: Final = 240.0
 
 #: (name of the environment, Python, what is installed) -> its `bin`.
@@ -46,19 +47,24 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def install(wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Makes an environment; versions of what others make are those of the lock file."""
-    folder = tmp_path_factory.mktemp("environments")
-    constraints = folder / "constraints.txt"
+def constraints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The versions of the lock file, of what others make."""
+    path = tmp_path_factory.mktemp("lock") / "constraints.txt"
     lock = (ROOT / "requirements.lock").read_text()
-    constraints.write_text("\n".join(re.findall(r"^([\w.-]+==[^ ;\\]+(?: ;[^\\]+)?)", lock, re.MULTILINE)))
-    uv = Path(sys.executable).with_name("uv")
+    path.write_text("\n".join(re.findall(r"^([\w.-]+==[^ ;\\]+(?: ;[^\\]+)?)", lock, re.MULTILINE)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def install(wheels: Path, constraints: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
+    """Makes an environment with the versions of the lock file."""
+    folder = tmp_path_factory.mktemp("environments")
 
     def made(name: str, python: Path, packages: Sequence[str]) -> Path:
         place = folder / name
-        run(uv, "venv", "--quiet", "--no-project", "--python", python, place)
+        run(UV, "venv", "--quiet", "--no-project", "--python", python, place)
         into: list[str | Path] = ["--python", place / "bin" / "python", "--constraint", constraints, "--find-links", wheels]
-        run(uv, "pip", "install", "--quiet", *into, *packages, cwd=folder)
+        run(UV, "pip", "install", "--quiet", *into, *packages, cwd=folder)
         return place / "bin"
 
     return made

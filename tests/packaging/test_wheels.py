@@ -11,7 +11,7 @@ import pytest
 
 from slackwater import __version__
 from slackwater.app.settings import schema
-from tests.packaging.conftest import ROOT, Install, interpreter, run
+from tests.packaging.conftest import ROOT, UV, Install, interpreter, run
 from tests.support.pages import commands
 
 EXTERNAL = """\
@@ -83,6 +83,22 @@ def test_the_service_brings_the_files_that_it_reads(wheels: Path) -> None:
         names = set(wheel.namelist())
     assert len(data) > 20
     assert {path.relative_to(source).as_posix() for path in data} <= names
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("platform", ["windows", "x86_64-apple-darwin", "aarch64-apple-darwin"])
+def test_everything_that_the_command_needs_has_wheels(
+    wheels: Path, constraints: Path, tmp_path: Path, platform: str, version: str
+) -> None:
+    """By resolution for platforms that this machine is not, with both extras: nothing is built or installed."""
+    (wanted := tmp_path / "wanted.in").write_text("slackwater[externalgrpc,solver]\n")
+    of = ("--python", sys.executable, "--python-platform", platform, "--python-version", version, "--only-binary", ":all:")
+    # The locked version of cryptography has no wheels for Macs with an Intel processor; docs/install.md says what to add.
+    locked = () if platform == "x86_64-apple-darwin" else ("--constraint", constraints)
+    found = run(UV, "pip", "compile", "--quiet", *of, "--find-links", wheels, *locked, wanted, cwd=tmp_path)
+    names = set(re.findall(r"^([\w.-]+)==", found.stdout, re.MULTILINE))
+    assert {"slackwater", "slackwater-protocol", "numpy", "highspy", "grpcio", "msgspec"} <= names
+    assert ("uvloop" in names) == (platform != "windows")
 
 
 @pytest.mark.timeout(600)

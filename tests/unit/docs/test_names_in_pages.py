@@ -208,13 +208,14 @@ def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= _options(parser), line
 
 
-#: Options of kube-scheduler, KWOK, kubectl, helm, pip, git, gh; those of Cluster Autoscaler have a test of their own (guides).
+#: Options of kube-scheduler, KWOK, kubectl, helm, pip, uv, git, gh; Cluster Autoscaler's have a test of their own (guides).
 _OTHERS: Final = frozenset(
     re.findall(
         r"--[\w-]+",
         """--all --find-links --follow-tags --from-literal --http2-max-streams-per-connection --ignore-missing --key
-        --manage-all-nodes --message --namespace --pip-args --predicate --repo --set --sign --type --values --wait --strict
-        --feature-gates --field-selector --balancing-ignore-label --ignore-taint --startup-taint --status-taint""",
+        --manage-all-nodes --message --namespace --no-build --pip-args --predicate --prefer-binary --repo
+        --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
+        --ignore-taint --startup-taint --status-taint""",
     )
 )
 

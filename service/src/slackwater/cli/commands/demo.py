@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, messages
+from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, messages, need_unix
 
 _MOST: Final = 100_000
 
@@ -37,6 +37,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    need_unix("demo")
     from slackwater.sandbox.embedded_demo import run_sandbox_demo
     from slackwater.sandbox.free_ports import NoFreePort
 

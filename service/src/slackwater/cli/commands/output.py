@@ -114,6 +114,12 @@ class CommandFailed(Exception):
         self.code = code
 
 
+def need_unix(command: str) -> None:
+    """Raises `CommandFailed` on Windows, for a command that runs the service, whose processes are forked and signalled."""
+    if sys.platform == "win32":
+        raise CommandFailed([f"{command} is not supported on Windows: run it on Linux or macOS, in WSL, or as the image"])
+
+
 def settings_from(path: str | None) -> "Settings":
     """The settings of the file; the defaults if `path` is None. Raises `CommandFailed` with all problems of the file."""
     from slackwater.app.settings import Settings, SettingsError, loads

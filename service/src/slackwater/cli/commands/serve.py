@@ -5,7 +5,7 @@ import os
 import sys
 from functools import partial
 
-from slackwater.cli.commands.output import CommandFailed, messages, settings_from
+from slackwater.cli.commands.output import CommandFailed, messages, need_unix, settings_from
 
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,6 +26,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
+    need_unix("serve")
     from slackwater.app.settings import SettingsError, unsupported
 
     if args.config == "-":
