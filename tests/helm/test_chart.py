@@ -16,6 +16,7 @@ from tests.support.deployed import DEPLOYED
 
 GROUP = {"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}
 HEADER = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+AGENTS_TLS = {"listeners": {"agents": {"tls": {"certFile": "/c", "keyFile": "/k"}}}}
 OPS = {"listeners": {"ops": {"address": "0.0.0.0:10298"}}}
 
 AUTOSCALERS: dict[str, dict[str, Any]] = {
@@ -188,6 +189,25 @@ def test_ports_follow_the_configuration(helm: Path) -> None:
     ingress = the(items, "NetworkPolicy")["spec"]["ingress"]
     assert [[port["port"] for port in rule["ports"]] for rule in ingress] == [[8080, 10259], [8081]]
     assert the(items, "Service")["spec"]["ports"][0]["port"] == 8080
+
+
+@pytest.mark.parametrize(
+    ("values", "address"),
+    [
+        ({}, "0.0.0.0:10299"),
+        ({"networkPolicy": {"enabled": False}}, "127.0.0.1:10299"),
+        ({"networkPolicy": {"enabled": False}, "certificates": {"agents": {"enabled": True}}}, "0.0.0.0:10299"),
+        ({"networkPolicy": {"enabled": False}, "config": AGENTS_TLS}, "0.0.0.0:10299"),
+        ({"networkPolicy": {"enabled": False}, "config": {"listeners": {"agents": {"address": "[::]:1"}}}}, "[::]:1"),
+        ({"config": {"listeners": {"agents": {"address": "127.0.0.1:1"}}}}, "127.0.0.1:1"),
+        ({"shadow": True}, "127.0.0.1:10299"),
+    ],
+)
+def test_agents_are_let_in_where_a_policy_or_tls_guards_them(helm: Path, values: dict[str, Any], address: str) -> None:
+    items = rendered(helm, values)
+    assert str(loads(the(items, "ConfigMap")["data"]["slackwater.yaml"]).listeners.agents.address) == address
+    guarded = [item["kind"] for item in items if item["kind"] == "NetworkPolicy"]
+    assert guarded == ([] if values.get("networkPolicy") else ["NetworkPolicy"])
 
 
 def test_a_listener_with_a_certificate_reads_it_from_its_secret(helm: Path) -> None:

@@ -24,9 +24,20 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ dig "listeners" .listener "address" .default .values.config | splitList ":" | last }}
 {{- end }}
 
-{{/* The file as the service reads it: the configuration of the values, with the certificates that the Pod mounts. */}}
+{{/* Not empty where agents reach their listener: it is on every interface if the policy or TLS guards it, and else stays on
+loopback. */}}
+{{- define "slackwater.agentsListen" -}}
+{{- $tls := or .Values.certificates.agents.enabled (dig "listeners" "agents" "tls" nil .Values.config) -}}
+{{- if and (not .Values.shadow) (or .Values.networkPolicy.enabled $tls) }}yes{{ end -}}
+{{- end }}
+
+{{/* The file as the service reads it: the configuration of the values, with the agents' address and the certificates that the
+Pod mounts. */}}
 {{- define "slackwater.configuration" -}}
 {{- $config := deepCopy .Values.config -}}
+{{- if include "slackwater.agentsListen" . -}}
+{{- $config = mergeOverwrite (dict "listeners" (dict "agents" (dict "address" "0.0.0.0:10299"))) $config -}}
+{{- end -}}
 {{- if .Values.shadow -}}
 {{- $config = mergeOverwrite (dict "history" (dict "file" "/var/lib/slackwater/history.json")) $config (dict "mode" "shadow") -}}
 {{- end -}}

@@ -30,7 +30,7 @@ CONFLICTS = {
         'listeners.ops.address: got "127.0.0.1:10297", want another port than listeners.extender.address (127.0.0.1:10297)',
     ),
     "every-interface-takes-the-port-of-loopback": (
-        'listeners: {ops: {address: "127.0.0.1:10299"}}',
+        'listeners: {agents: {address: "0.0.0.0:10299"}, ops: {address: "127.0.0.1:10299"}}',
         'listeners.ops.address: got "127.0.0.1:10299", want another port than listeners.agents.address (0.0.0.0:10299)',
     ),
     "agents-certificates-without-a-ca": (

@@ -252,7 +252,7 @@ apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
 schedulerName: slackwater             # written into the generated scheduler profile
 featureGates: {AsyncPreemption: true, ParallelDrain: true, ResourceSlack: true}
-listeners: {extender: {address: "127.0.0.1:10297"}, agents: {address: "0.0.0.0:10299"}, ops: {address: "127.0.0.1:10298"}}
+listeners: {extender: {address: "127.0.0.1:10297"}, agents: {address: "127.0.0.1:10299"}, ops: {address: "127.0.0.1:10298"}}
 extender: {weight: 1, bind: false, httpTimeout: 5s}
 nodes:
   watermark: {cpu: 0.9, memory: 0.9}

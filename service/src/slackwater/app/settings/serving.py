@@ -102,11 +102,12 @@ class AgentAuthentication(Section):
 class AgentsListener(Section):
     """The listener that autoscaler agents call."""
 
-    address: ListenAddress = Field(default=Address(host="0.0.0.0", port=10299), examples=["0.0.0.0:10299"])
-    """host:port. Every interface by default, because agents call from every node; the port is the one that agents expect."""
+    address: ListenAddress = Field(default=Address(host="127.0.0.1", port=10299), examples=["0.0.0.0:10299"])
+    """host:port. Loopback by default, because whoever reaches it can take room; agents call from every node and need every
+    interface, which the chart sets where its NetworkPolicy or TLS guards it. The port is the one that agents expect."""
     tls: ListenerTLS | None = None
-    """TLS of this listener. Unset by default, because Neon's agents use plain HTTP; a NetworkPolicy has to keep all others
-    away."""
+    """TLS of this listener. Unset by default, because Neon's agents use plain HTTP; on other addresses than loopback a
+    NetworkPolicy has to keep all others away."""
     authentication: AgentAuthentication = AgentAuthentication()
     """How agents authenticate. By default every client that reaches the listener may call it."""
     max_wait: Delay = Field(default=Duration(30 * SECOND), examples=["30s", "0s"])
