@@ -39,7 +39,8 @@ Pod mounts. */}}
 {{- $config = mergeOverwrite (dict "listeners" (dict "agents" (dict "address" "0.0.0.0:10299"))) $config -}}
 {{- end -}}
 {{- if .Values.shadow -}}
-{{- $config = mergeOverwrite (dict "history" (dict "file" "/var/lib/slackwater/history.json")) $config (dict "mode" "shadow") -}}
+{{- $files := dict "history" (dict "file" "/var/lib/slackwater/history.json") "report" (dict "file" "/var/lib/slackwater/report.ndjson") -}}
+{{- $config = mergeOverwrite $files $config (dict "mode" "shadow") -}}
 {{- end -}}
 {{- range $listener := list "agents" "ops" -}}
 {{- $certificate := index $.Values.certificates $listener -}}

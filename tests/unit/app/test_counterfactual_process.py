@@ -1,5 +1,6 @@
 """The counterfactual's process, started as the service starts it: it writes the log, and another one follows one that ends."""
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -9,17 +10,21 @@ from stat import S_IMODE
 import anyio
 import pytest
 
-from slackwater.app.counterfactual.lines import AnyLine, Began, ModelCheck, NodeCame, Sample, read
+from slackwater.app.counterfactual.lines import AnyLine, Began, ModelCheck, NodeCame, Sample, read, written
 from slackwater.app.counterfactual.log_file import LogFile
 from slackwater.app.counterfactual.observation import Start
 from slackwater.app.counterfactual.process import CounterfactualProcess
+from slackwater.app.counterfactual.service import WrittenLog
 from slackwater.app.policies import policy_of
-from slackwater.app.settings import Settings
+from slackwater.app.settings import Settings, loads
+from slackwater.app.settings.model import API_VERSION, KIND
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen
 from slackwater.ports.clock import Times
+from slackwater.ports.protocols import NothingThere
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
+from slackwater.runtime.record_file import RecordError
 from tests.support.builders import a_node
 from tests.support.planners import KnownAuxiliary
 from tests.support.small_state_machine import SmallStateMachine
@@ -43,9 +48,9 @@ async def test_it_writes_both_sides_and_begins_again_after_its_end(tmp_path: Pat
     feed = ReplicaFeed(small.state_machine, KnownAuxiliary(EMPTY))
     start = Start(settings=Settings(), version="1.2.3", path=str(path), max_bytes=1 << 20)
     registry = GroupRegistryView(group_status={})
-    process = CounterfactualProcess(feed, start, registry=lambda: registry, times=Times(), every=0.05)
+    process = CounterfactualProcess(feed, registry=lambda: registry, times=Times(), every=0.05)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(process.run)
+        tasks.start_soon(process.run, start)
         await until(lambda: len(process.newest) > 1)
         began = [line for line in lines_of(path) if isinstance(line, Began)]
         assert [(line.version, line.sides) for line in began] == [("1.2.3", ("real", "ours"))]
@@ -75,3 +80,29 @@ def test_a_line_that_a_killed_writer_left_does_not_swallow_the_next(tmp_path: Pa
     LogFile(str(path), max_bytes=1 << 20).append(b"whole\n")
     LogFile(str(path), max_bytes=1 << 20).append(b"next\n")
     assert path.read_bytes().splitlines() == [b'{"line":"sam', b"whole", b"next"]
+
+
+def settings_with(file: Path) -> Settings:
+    return loads(json.dumps({"apiVersion": API_VERSION, "kind": KIND, "report": {"file": str(file)}}), source="test")
+
+
+def a_log(settings: Settings) -> WrittenLog:
+    feed = ReplicaFeed(SmallStateMachine(policy_of(Settings())).state_machine, None)
+    return WrittenLog(settings, feed, sides=("real",), registry=lambda: None, times=Times())
+
+
+def test_a_log_that_cannot_be_written_is_named_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"report\.file: .*/no/log: cannot be written: "):
+        a_log(settings_with(tmp_path / "no" / "log"))
+
+
+async def test_the_log_is_read_in_parts(tmp_path: Path) -> None:
+    log, began = a_log(settings_with(tmp_path / "log")), Began(at=1.0, version="1", sides=("real",), currency="USD")
+    assert [part async for part in log(None)] == []
+    LogFile(str(tmp_path / "log"), 1 << 20).append(written([began]))
+    assert [part async for part in log(None)] == [written([began])]
+
+
+async def test_before_it_runs_a_log_without_a_path_says_that_nothing_is_in_it() -> None:
+    with pytest.raises(NothingThere, match="nothing is in the log yet"):
+        await anext(a_log(Settings())(None))

@@ -78,7 +78,7 @@ async def serve(
     replaces the client of the API server that the kubeconfig names. `on_ready` is called when the service leads and is ready.
 
     :raises KubeConfigError: no way to the API server is configured. :raises ListenError: an address is taken.
-    :raises RecordError: the file of `recording` cannot be written.
+    :raises RecordError: the file of `recording` or `report` cannot be written.
     """
     # Security: these random numbers are only used for jitter.
     rng = Random()

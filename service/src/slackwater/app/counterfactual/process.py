@@ -1,7 +1,7 @@
 """Runs the counterfactual's process for the service: sends it observations, and starts it again when it ends.
 
-    counterfactual = CounterfactualProcess(feed, start, registry=..., times=times)
-    tasks.start_soon(counterfactual.run)       # until cancelled
+    counterfactual = CounterfactualProcess(feed, registry=..., times=times)
+    tasks.start_soon(counterfactual.run, start)       # until cancelled
 
 One observation is under way at a time: while the process is busy, the next one collects more changes. A process that ends, or
 does not answer for `_PATIENCE` seconds, is followed by another one, which gets the whole cluster; both sides begin again then.
@@ -55,7 +55,6 @@ class CounterfactualProcess:
     def __init__(
         self,
         feed: ReplicaFeed,
-        start: Start,
         *,
         registry: Callable[[], GroupRegistryView | None],
         times: Times,
@@ -66,19 +65,19 @@ class CounterfactualProcess:
         self.restarts = 0
         self.cpu_seconds = 0.0
         self.newest: Mapping[Side, Sample] = {}
-        self._feed, self._start, self._registry, self._times, self._every = feed, start, registry, times, every
+        self._feed, self._registry, self._times, self._every = feed, registry, times, every
 
-    async def run(self) -> None:
+    async def run(self, start: Start) -> None:
         short_lives = 0
         while True:
             began = self._times.monotonic()
-            how = await self._run_once()
+            how = await self._run_once(start)
             self.restarts += 1
             short_lives = short_lives + 1 if self._times.monotonic() - began < _LONG_LIFE else 0
             _log.error("counterfactual ended", how=how, restarts=self.restarts)
             await anyio.sleep(_BACKOFF.seconds(short_lives))
 
-    async def _run_once(self) -> str:
+    async def _run_once(self, start: Start) -> str:
         """Runs one process until it ends. Returns how it ended."""
         async with await anyio.open_process(
             COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=None, start_new_session=True
@@ -87,7 +86,7 @@ class CounterfactualProcess:
             _log.info("counterfactual runs", pid=process.pid)
             self._feed.begin()
             try:
-                await self._observe(process)
+                await self._observe(process, start)
             except LOST:
                 pass  # it has ended
             except TimeoutError:
@@ -98,11 +97,11 @@ class CounterfactualProcess:
             assert process.returncode is not None
             return how_ended(process.returncode)
 
-    async def _observe(self, process: Process) -> None:
+    async def _observe(self, process: Process, start: Start) -> None:
         """Sends observations, and takes the progress, until the process ends. Raises `LOST` or TimeoutError."""
         assert process.stdout is not None
         encoder, answers, rebuild = Encoder(FRAMED), BufferedByteReceiveStream(process.stdout), True
-        await _send(process, encoder, self._start)
+        await _send(process, encoder, start)
         while True:
             while (registry := self._registry()) is None:  # noqa: ASYNC110 - there is no event for it
                 await anyio.sleep(self._every)
