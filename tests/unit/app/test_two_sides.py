@@ -8,9 +8,9 @@ from msgspec import structs
 
 from slackwater.app.counterfactual.budgets import allowed_here
 from slackwater.app.counterfactual.counterfactual import Counterfactual
-from slackwater.app.counterfactual.lines import AnyLine, Decision, NodeCame, NodeWent, Sample, Side
+from slackwater.app.counterfactual.lines import AnyLine, Decision, ModelCheck, NodeCame, NodeWent, Sample, Side
 from slackwater.app.counterfactual.observation import Observation
-from slackwater.app.settings import loads
+from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -21,24 +21,25 @@ from tests.support.manifests import GROUP
 
 START = 1_800_000_000.0
 KARPENTER = {"karpenter.sh/nodepool": "general"}
-SETTINGS = loads(
-    json.dumps(
-        {
-            "apiVersion": "config.slackwater.dev/v1alpha1",
-            "kind": "SlackwaterConfiguration",
-            "autoscaler": {"enabled": True, "scaleDown": {"enabled": False}, "nodeGroups": [{"name": "g", "maxSize": 9}]},
-        }
-    ),
-    source="test",
-)
+
+
+def settings_with(**scale_down: str) -> Settings:
+    """Without arguments nothing is removed."""
+    autoscaler = {
+        "enabled": True,
+        "scaleDown": {"enabled": bool(scale_down), **scale_down},
+        "nodeGroups": [{"name": "g", "maxSize": 9}],
+    }
+    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+    return loads(json.dumps({**head, "autoscaler": autoscaler}), source="test")
 
 
 class Watched:
     """A real cluster by hand, and the log of both sides. It begins with one node of our group."""
 
-    def __init__(self, *more: Node, pods: Sequence[Pod] = ()) -> None:
+    def __init__(self, *more: Node, pods: Sequence[Pod] = (), settings: Settings | None = None) -> None:
         self.lines: list[AnyLine] = []
-        self._both = Counterfactual(SETTINGS, "test")
+        self._both = Counterfactual(settings or settings_with(), "test")
         self._now, self._first = START, True
         self.see([node("own", labels={GROUP: "g"}), *more], pods)
 
@@ -164,3 +165,41 @@ def test_a_budget_allows_what_our_healthy_pods_leave() -> None:
     more = [structs.replace(pod, ready=True) for pod in pods]
     assert [each.disruptions_allowed for each in allowed_here(budgets, more, pods)] == [2, 2]
     assert [each.disruptions_allowed for each in allowed_here(budgets, pods[:1], pods)] == [0, 2]
+
+
+def test_a_removal_that_another_autoscaler_gives_up_is_no_difference() -> None:
+    theirs = node("theirs", labels=KARPENTER)
+    watched = Watched(theirs)
+    watched.see([tainted(theirs, "karpenter.sh/disrupted")])
+    watched.see([theirs])
+    watched.passes(30)
+    watched.see(["theirs"])  # it fails
+    watched.passes(60)
+    assert [watched.nodes(side) for side in ("real", "ours")] == [["own"]] * 2
+
+
+def test_a_node_that_fails_while_we_remove_it_is_gone() -> None:
+    """Its pod takes minutes to end. A node that comes meanwhile keeps its pods."""
+    slow = structs.replace(owned("web-1", on="spare", cpu="1"), grace_seconds=300)
+    settings = settings_with(unneededTime="10s", delayAfterAdd="0s")
+    watched = Watched(node("spare", labels={GROUP: "g"}), pods=[slow, a_pod("stays", on="own")], settings=settings)
+    watched.passes(90)
+    (begun,) = (line for line in watched.lines if isinstance(line, Decision))
+    assert (begun.side, begun.action) == ("ours", "remove")
+    assert watched.nodes("ours") == ["own", "spare"], "it still leaves"
+    watched.see(["spare"])
+    watched.see([node("fresh")], [owned("web-3", on="fresh", cpu="3")])
+    watched.passes(900)
+    assert [watched.nodes(side) for side in ("real", "ours")] == [["own", "fresh"]] * 2
+    assert sum(line.evictions for line in watched.lines if isinstance(line, Sample) and line.side == "ours") == 1
+
+
+def test_the_model_is_checked_on_places_that_others_took_before() -> None:
+    """In the second hour, the pod of a place is another one than the first; it ends in the model, too."""
+    watched = Watched(pods=[owned("web-1", on="own")])
+    watched.see(pods=["web-1", owned("web-2", on="own")])
+    watched.passes(3700)
+    watched.see(pods=["web-2"])
+    watched.passes(3700)
+    last = [line for line in watched.lines if isinstance(line, ModelCheck)][-1]
+    assert (last.modelled_empty_nodes, last.real_empty_nodes) == (1, 1)

@@ -185,7 +185,14 @@ class _Played:
         self._check.real.waits.update(waits)
         empty = sum(is_empty(self._pods_on(name)) for name in self._replica.nodes)
         self._lines.append(self._check.result(at, empty))
-        self._check = CheckedModel(self._cluster(), self._settings, at)
+        self._check = CheckedModel(self._by_place(self._cluster()), self._settings, at)
+
+    def _by_place(self, cluster: Cluster) -> Cluster:
+        """The cluster whose pods have the UIDs of their places, by which demand names them."""
+        return replace(
+            cluster,
+            pods=tuple(structs.replace(pod, uid=self.demand.place_of(pod.uid)) for pod in cluster.pods if not pod.deleting),
+        )
 
     def _sample(self) -> None:
         self._real.log.sample(self._minute, self._real.pending)

@@ -79,6 +79,8 @@ class Demand:
     #: The places of each controller that are empty, in the order in which they were left.
     _empty: dict[_Controller, deque[_Place]] = field(default_factory=dict)
     _due: list[tuple[UnixTime, int, DemandEvent]] = field(default_factory=list)
+    #: Pods that are gone, and when.
+    _gone: deque[tuple[UnixTime, PodUid]] = field(default_factory=deque)
     #: Places that were left, and when.
     _left: deque[tuple[UnixTime, _Place]] = field(default_factory=deque)
     _number: int = 0
@@ -98,12 +100,17 @@ class Demand:
         for _, pod, _ in changes:
             if pod is not None and not is_daemon(pod):
                 self._see(pod, at)
-        for uid, pod, _ in changes:
-            if pod is None:
-                self._by_pod.pop(uid, None)
+        self._gone += ((at, uid) for uid, pod, _ in changes if pod is None and uid in self._by_pod)
+
+    def place_of(self, uid: PodUid) -> PodUid:
+        """The place of a pod that is there, or went less than `LAG` ago; its own UID if it has none."""
+        place = self._by_pod.get(uid)
+        return uid if place is None else place.name
 
     def due(self, until: UnixTime) -> Iterator[DemandEvent]:
         """What is known to have happened by `until`, which is at least `LAG` ago, in order."""
+        while self._gone and self._gone[0][0] <= until:
+            self._by_pod.pop(self._gone.popleft()[1], None)
         while self._left and self._left[0][0] <= until:
             left_at, place = self._left.popleft()
             if place.left_at == left_at:  # else it was taken again

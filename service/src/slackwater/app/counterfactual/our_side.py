@@ -94,6 +94,7 @@ class OurSide:
                 apply(event, self._cluster, pods)
         nodes, lost = self._nodes(changes.nodes, group_of)
         for name in lost:
+            self._rounds.drains.lose(name)
             self._cluster.lose_node(name, at)
             self._followed.discard(name)
             self.log.went(at, name, None)
@@ -153,10 +154,11 @@ class OurSide:
                     lost.append(name)
             elif remover_of(node) is not None:
                 self._followed.discard(name)  # what it is like from now on is the other side's doing
-            elif here is not None and name in self._followed:
+            elif here is not None:
+                self._followed.add(name)  # again, if its removal was given up there
                 if name not in self._rounds.drains.active:
                     nodes.append(_followed(here, _adopted(node, group_of)))
-            elif here is None and not is_owned(node, group_of):
+            elif not is_owned(node, group_of):
                 self._followed.add(name)
                 nodes.append(_adopted(node, group_of))
         return nodes, lost

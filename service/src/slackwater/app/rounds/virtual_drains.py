@@ -107,6 +107,11 @@ class VirtualDrains:
         self._cluster.put_nodes([structs.replace(node, taints=taints, unschedulable=node.unschedulable or self._limits.cordon)])
         self._later(drain, self._limits.settle_time, self._step)
 
+    def lose(self, name: NodeName) -> None:
+        """A node fails; so its removal is over, if it was under way."""
+        if (drain := self.active.get(name)) is not None:
+            self._end(drain, "")
+
     def _later(self, drain: VirtualDrain, seconds: float, act: Callable[[VirtualDrain], None]) -> None:
         def run() -> None:
             if not drain.ended:
