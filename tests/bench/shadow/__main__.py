@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -21,7 +20,7 @@ import anyio
 import yaml
 
 from slackwater.app.counterfactual.durations import quantile, total
-from slackwater.app.counterfactual.lines import AnyLine, Sample, Side, Waits
+from slackwater.app.counterfactual.lines import AnyLine, NodeCame, NodeWent, Sample, Side, Waits
 from slackwater.app.report.log_files import log_files
 from slackwater.app.settings import loads
 from tests.bench import contenders, machine
@@ -65,7 +64,7 @@ async def a_round(pods: int, seconds: float) -> Round:
         async with stage.running(contenders.service(stage, installed_service(), more=text).launch):
             karpenter = await play(stage, pods, seconds)
             await anyio.sleep(_LAG_SECONDS)
-        predicted = _predicted(log, seconds)
+        predicted = _predicted(log, karpenter)
         writes = [each for each in audit.read() if each.user == contenders.EXTENDER_USER and each.verb in _WRITING]
     async with sides.slackwater(more={key: value for key, value in settings.items() if key != "nodeGroups"}) as side:
         served = await play(side.stage, pods, seconds)
@@ -73,21 +72,38 @@ async def a_round(pods: int, seconds: float) -> Round:
     return Round(karpenter=karpenter, predicted=predicted, served=served, writes=len(writes) - reviews)
 
 
-def _predicted(log: Path, seconds: float) -> Made:
-    """What the log says of our side, from the first pod on."""
+def _predicted(log: Path, real: Made) -> Made:
+    """What the log says of our side, from the beginning of the real workload to its end."""
     with log_files(str(log)) as files:
         lines = list(files.lines(0.0))
-    ours = [line for line in lines if isinstance(line, Sample) and line.side == "ours"]
-    began = next((sample.at for sample in ours if sample.pending or sample.nodes), ours[0].at)
-    ours = [sample for sample in ours if began - 60.0 <= sample.at <= began + seconds]
-    spans = [(after.at - before.at, before) for before, after in pairwise(ours)]
-    p95 = quantile(total(each for waits in _waits(lines, "ours") for each in waits.seconds.values()), 0.95)
+    seconds, micro_seconds, since = 0.0, 0.0, dict[str, NodeCame]()
+    for line in [*lines, *(NodeWent(at=real.ended, side="ours", node=name) for name in _left(lines))]:
+        if isinstance(line, NodeCame) and line.side == "ours":
+            since[line.node] = line
+        elif isinstance(line, NodeWent) and line.side == "ours":
+            came = since.pop(line.node)
+            lived = max(min(line.at, real.ended) - max(came.at, real.begun), 0.0)
+            seconds, micro_seconds = seconds + lived, micro_seconds + lived * came.micros
+    samples = [line for line in lines if isinstance(line, Sample) and line.side == "ours"]
     return Made(
-        node_hours=sum(passed * sample.nodes for passed, sample in spans) / 3600,
-        dollars=sum(passed * sample.micros for passed, sample in spans) / 3600e6,
-        evictions=sum(sample.evictions for sample in ours),
-        p95=p95 or 0.0,
+        begun=real.begun,
+        ended=real.ended,
+        node_hours=seconds / 3600,
+        dollars=micro_seconds / 3600e6,
+        evictions=sum(sample.evictions for sample in samples),
+        p95=quantile(total(each for waits in _waits(lines, "ours") for each in waits.seconds.values()), 0.95) or 0.0,
     )
+
+
+def _left(lines: Sequence[AnyLine]) -> list[str]:
+    """The nodes of our side that never went."""
+    there: dict[str, None] = {}
+    for line in lines:
+        if isinstance(line, NodeCame) and line.side == "ours":
+            there[line.node] = None
+        elif isinstance(line, NodeWent) and line.side == "ours":
+            del there[line.node]
+    return list(there)
 
 
 def _waits(lines: Sequence[AnyLine], side: Side) -> list[Waits]:
@@ -98,7 +114,7 @@ def table(rounds: Sequence[Round]) -> Iterator[str]:
     """Markdown: medians."""
     yield "| median | Karpenter | predicted for Slackwater | Slackwater | error |"
     yield "|---|---:|---:|---:|---:|"
-    for name in asdict(rounds[0].served):
+    for name in ("node_hours", "dollars", "evictions", "p95"):
         values = [
             median(getattr(getattr(each, side), name) for each in rounds) for side in ("karpenter", "predicted", "served")
         ]

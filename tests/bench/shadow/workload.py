@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from math import ceil
 from typing import Final
 
@@ -26,8 +26,11 @@ _COURSE: Final = ((0.3, 1.0), (0.15, 1.0), (0.1, 0.4), (0.2, 0.4), (0.15, 0.9), 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a side made of the workload. `p95`: of the seconds until a pod has a node."""
+    """What a side made of the workload. `p95`: of the seconds until a pod has a node. `begun`, `ended`: when, in Unix
+    seconds."""
 
+    begun: float
+    ended: float
     node_hours: float
     dollars: float
     evictions: int
@@ -45,7 +48,7 @@ def wanted(seconds: float) -> Iterator[float]:
 
 async def play(stage: Stage, pods: int, seconds: float) -> Made:
     """Plays the workload. A scheduler runs already."""
-    audit, looks = AuditTail(stage.control_plane.audit_log), _Looks()
+    audit, looks, begun = AuditTail(stage.control_plane.audit_log), _Looks(), datetime.now(UTC).timestamp()
     items = deployments(WORKLOADS, pods, _SCHEDULER)
     await stage.create(_DEPLOYMENTS, [{**each, "spec": {**each["spec"], "replicas": 0}} for each in items])
     async with anyio.create_task_group() as tasks:
@@ -57,6 +60,8 @@ async def play(stage: Stage, pods: int, seconds: float) -> Made:
     evictions = sum((each.verb, each.resource, each.status) == ("create", "pods/eviction", 201) for each in audit.read())
     waits = sorted(looks.waits.values())
     return Made(
+        begun=begun,
+        ended=datetime.now(UTC).timestamp(),
         node_hours=looks.node_seconds / 3600,
         dollars=looks.micro_seconds / 3600e6,
         evictions=evictions,

@@ -14,7 +14,7 @@ from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 
 #: A pod that gets a node so soon after it is ready had waited for it.
-_SOON: Final = 15.0
+_SOON: Final = 4.0
 _MOST_SEEN: Final = 20
 _MOST_PODS: Final = 64
 
