@@ -227,4 +227,4 @@ async def test_both_containers_do_their_work_with_the_account_and_the_two_config
     assert ("create", "pods/binding", 201) in {(request.verb, request.resource, request.status) for request in asked}
     assert {"nodes", "poddisruptionbudgets", "storageclasses", "configmaps"} <= {request.resource for request in asked}
     assert [request for request in asked if request.status == 403] == []
-    assert set(ports) == {"ops"}, "the extender stays on loopback"
+    assert set(ports) == {"agents", "ops"}, "the extender stays on loopback"

@@ -16,6 +16,7 @@ from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.question import GroupRegistryView, WhatIfService
 from slackwater.cli.main import main
 from slackwater.cluster.nodegroups.status import NodeGroupBackoff, NodeGroupStatus
+from slackwater.configuration.problems import show
 from slackwater.configuration.values import Section
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen, PodSeen
@@ -311,7 +312,7 @@ async def test_a_supposed_configuration_names_no_file(tmp_path: Path) -> None:
         with pytest.raises(WhatIfRefused) as refused:
             await running.ask(configuration=yaml.safe_load(text.replace("FILE", str(secret))))
         places = [line.split(": ")[1] for line in str(refused.value).splitlines()]
-        want = f'got "{secret}", want no file that the service would read: a supposed configuration may name none'
+        want = f"got {show(str(secret))}, want no file that the service would read: a supposed configuration may name none"
         assert str(refused.value).splitlines() == [f"configuration: {place}: {want}" for place in places]
         assert text != EVERY_FILE or sorted(places) == sorted(settings_with_files())
 
