@@ -8,7 +8,7 @@ from msgspec import structs
 
 from slackwater.app.counterfactual.budgets import allowed_here
 from slackwater.app.counterfactual.counterfactual import Counterfactual
-from slackwater.app.counterfactual.lines import AnyLine, Decision, ModelCheck, NodeCame, NodeWent, Sample, Side
+from slackwater.app.counterfactual.lines import SIDES, AnyLine, Decision, ModelCheck, NodeCame, NodeWent, Sample, Side, Sides
 from slackwater.app.counterfactual.observation import Observation
 from slackwater.app.settings import Settings, loads
 from slackwater.app.whatif.question import GroupRegistryView
@@ -37,9 +37,9 @@ def settings_with(**scale_down: str) -> Settings:
 class Watched:
     """A real cluster by hand, and the log of both sides. It begins with one node of our group."""
 
-    def __init__(self, *more: Node, pods: Sequence[Pod] = (), settings: Settings | None = None) -> None:
+    def __init__(self, *more: Node, pods: Sequence[Pod] = (), settings: Settings | None = None, sides: Sides = SIDES) -> None:
         self.lines: list[AnyLine] = []
-        self._both = Counterfactual(settings or settings_with(), "test")
+        self._both = Counterfactual(settings or settings_with(), "test", sides)
         self._now, self._first = START, True
         self.see([node("own", labels={GROUP: "g"}), *more], pods)
 
@@ -130,6 +130,19 @@ def test_a_node_that_another_autoscaler_removes_stays_on_our_side(mark: str) -> 
     assert evictions == {"real": 1, "ours": 0}
     (went,) = (line for line in watched.lines if isinstance(line, NodeWent))
     assert went.decision is not None
+
+
+def test_a_service_that_serves_says_that_it_decided_itself() -> None:
+    """Its taint is Cluster Autoscaler's."""
+    watched = Watched(sides=("real",))
+    new = node("new", labels={GROUP: "g"})
+    watched.see([new])
+    watched.see([tainted(new, "ToBeDeletedByClusterAutoscaler")])
+    watched.see(["new"])
+    watched.passes(60)
+    decisions = [line for line in watched.lines if isinstance(line, Decision)]
+    assert [(line.action, line.by) for line in decisions] == [("add", "Slackwater"), ("remove", "Slackwater")]
+    assert {line.side for line in watched.lines if isinstance(line, Sample)} == {"real"}
 
 
 def test_a_node_that_fails_fails_on_both_sides_and_its_pods_are_made_again() -> None:

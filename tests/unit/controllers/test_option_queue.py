@@ -105,7 +105,7 @@ def test_in_a_hurry_few_groups_for_the_same_pods_are_not_all_estimated_each_time
 
 @pytest.mark.parametrize(("seed", "limit", "most"), [(228, 0, 130), (230, 0, 210), (42, 1000, 195)])
 def test_by_price_pods_that_spread_beside_packed_nodes_need_few_steps(seed: int, limit: int, most: int) -> None:
-    """177, 251 and 203 steps where each option was estimated anew in each round."""
+    """177, 251 and 203 steps where each option was estimated again in each round."""
     case = mix(seed)
     policy = replace(installed.SCALE_UP, expanders=("price",), max_nodes_per_scale_up=0, plan_steps=limit)
     plan = planned(case.pods(), [variant.group() for variant in case.variants], policy=policy)

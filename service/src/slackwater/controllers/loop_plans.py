@@ -349,7 +349,7 @@ class PlanMaker:
 
 
 def _grows(inquiry: Inquiry, found: LoopPlans) -> bool:
-    """Do pods wait for new nodes, whose needs come first, or are nodes on their way, which could not be told from those of a
+    """Do pods wait for new nodes, whose needs come first, or are nodes on their way, which would be taken for those of a
     move? Then no consolidation is planned."""
     return bool(found.plan.scale_ups) or any(each.upcoming for each in inquiry.group_status.values())
 

@@ -10,7 +10,7 @@ _READ_BYTES: Final = 1 << 16
 
 
 class Refusing:
-    """Implements `Application`. Who calls is not checked, because nobody is told anything but `reason`."""
+    """Implements `Application`. Callers are not checked, because every answer is only `reason`."""
 
     terms: Final = RequestTerms(max_body_bytes=_READ_BYTES, read_body_bytes=_READ_BYTES)
 

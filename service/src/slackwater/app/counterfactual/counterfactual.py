@@ -102,7 +102,7 @@ class _Played:
         self._read = self._groups.around(self._replica, seen)
         self._at = self._minute = self._hour = seen.at
         cluster = self._cluster()
-        self._real = RealSide(SideLog("real", numbers, self._price_of))
+        self._real = RealSide(SideLog("real", numbers, self._price_of), served="ours" not in sides)
         self._real.begin(cluster.nodes, cluster.pods, self._groups.group_of, seen.at)
         self.demand.begin(cluster.pods, seen.at)
         self._ours: OurSide | None = None

@@ -15,9 +15,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import structs
-
-from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.model.changes import PodChange
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid, UnixTime
@@ -195,24 +192,3 @@ def is_job(pod: Pod) -> bool:
     """True if the pod has an end of its own."""
     owner = pod.eviction_facts.owner
     return owner is not None and (owner.group, owner.kind) == _JOB
-
-
-def apply(event: Arrived | Changed, cluster: VirtualCluster, pods: dict[PodUid, Pod | None]) -> None:
-    """Adds the change of a simulated cluster that follows from the event to `pods`, the changes of the same moment."""
-    here = pods.get(event.place) or cluster.find(event.place)
-    if isinstance(event, Arrived):
-        pods[event.place] = _as_made(event.pod)
-    elif here is not None and (after := _as_now(here, event.pod)) != here:
-        pods[here.uid] = after
-
-
-def _as_made(pod: Pod) -> Pod:
-    return structs.replace(
-        pod, node=None, deleting=False, overdue_at=None, nominated_node=None, unschedulable_message=None, disruption=None
-    )
-
-
-def _as_now(here: Pod, real: Pod) -> Pod:
-    """The simulated pod with what its owner changed, and with the readiness that the real one shows once it runs."""
-    ready = real.ready if real.node is not None and not real.deleting else here.ready
-    return structs.replace(here, labels=real.labels, kind=real.kind, gates=real.gates, priority=real.priority, ready=ready)

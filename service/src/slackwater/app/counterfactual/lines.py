@@ -74,8 +74,8 @@ class NodeWent(Line, tag="went", frozen=True, kw_only=True):
 
 class Decision(Line, tag="decision", frozen=True, kw_only=True):
     """A decision to add, remove or replace nodes, or to preempt. `number`: unique in the log. `by`: who decided, such as
-    Karpenter; "" for Slackwater. `why`: the reason, for people; for the real side, as far as it shows. `pods`: how many pods it
-    was made for, or evicts. `example`: one of them."""
+    Karpenter; "" on our side, and where it does not show. `why`: the reason, for people; for the real side, as far as it shows.
+    `pods`: how many pods it was made for, or evicts. `example`: one of them."""
 
     side: Side
     number: int

@@ -7,19 +7,20 @@ hour. It has no error in the number of nodes: those are the real ones.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from slackwater.app.counterfactual.demand import DemandEvent, Ended, apply
+from slackwater.app.counterfactual.demand import DemandEvent
 from slackwater.app.counterfactual.durations import bucket_of
 from slackwater.app.counterfactual.lines import ModelCheck
 from slackwater.app.counterfactual.node_owners import remover_of
+from slackwater.app.counterfactual.pods_here import PodsHere, apply, daemons
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.rounds.happened import Bound, Happened
 from slackwater.app.rounds.scheduler_model import SchedulerModel
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.app.settings import Settings
-from slackwater.model.changes import Changes, NodeChange, PodChange
-from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.changes import Changes, PodChange
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Pod, created_at_of, is_daemon
 
 
@@ -43,28 +44,18 @@ class CheckedModel:
         self._evictions = 0
         self._emptied: set[NodeName] = set()
         self._scheduler.place_pending(self._cluster, at)
-        self._waits.clear()  # of pods that were pending at the beginning, the model must not know that they stay so
+        self._waits.clear()  # what was pending before the hour, and fits at once by the model, says nothing about the hour
 
     def take(self, changes: Changes, events: Iterable[DemandEvent], read: Cluster, at: UnixTime) -> None:
         """Applies what happened in the real cluster."""
-        pods = dict[PodUid, Pod | None]()
+        pods = PodsHere()
         for event in events:
-            if isinstance(event, Ended):
-                if (here := pods.get(event.place) or self._cluster.find(event.place)) is not None:
-                    pods[here.uid] = None
-            else:
-                apply(event, self._cluster, pods)
-        nodes = [NodeChange(name, node) for name, node, _ in changes.nodes if node is not None]
-        pods |= {uid: pod for uid, pod, _ in changes.pods if pod is not None and is_daemon(pod)}
-        self._cluster.follow(
-            Changes(
-                **{name: getattr(changes, name) for name in _AROUND},
-                generation=changes.generation,
-                nodes=nodes,
-                pods=[PodChange(uid, pod) for uid, pod in pods.items()],
-            ),
-            read,
-        )
+            apply(event, self._cluster, pods)
+        nodes = [change for change in changes.nodes if change.node is not None]
+        there = {*self._cluster.replica.nodes, *(name for name, _, _ in nodes)}
+        pods |= daemons(changes.pods, self._cluster, there)
+        changed = [PodChange(uid, pod) for uid, pod in pods.items()]
+        self._cluster.follow(replace(changes, nodes=nodes, pods=changed), read)
         for name, node, _ in changes.nodes:
             if node is None:
                 self._remove(name, at)
@@ -103,10 +94,6 @@ class CheckedModel:
     def _happened(self, event: Happened) -> None:
         if isinstance(event, Bound):
             self._waits[bucket_of(max(event.at - created_at_of(event.pod.created_at), 0.0))] += 1
-
-
-#: The fields of `Changes` about objects that are neither nodes nor pods.
-_AROUND = ("budgets", "namespaces", "storage", "daemons", "replicas", "kubernetes", "profiles", "spread_sources", "devices")
 
 
 def is_empty(pods: Sequence[Pod]) -> bool:

@@ -27,6 +27,11 @@ def remover_of(node: Node) -> str | None:
     return next((REMOVERS[taint.key] for taint in node.taints if taint.key in REMOVERS), None)
 
 
+def has_our_taint(node: Node) -> bool:
+    """True if the node has the taint by which Slackwater says that it removes a node."""
+    return any(taint.key == TO_BE_DELETED_TAINT for taint in node.taints)
+
+
 def buyer_of(node: Node) -> str:
     """Who bought the node, as far as its labels say; "" if they do not."""
     return "Karpenter" if _KARPENTER in node.labels else ""

@@ -32,8 +32,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """One look at the real cluster: the changes since the last one. `rebuild`: they are the whole cluster, and everything
-    begins anew. `registry`: the node groups as the autoscaler knows them; None without one. `now`: the service's monotonic
+    """One look at the real cluster: the changes since the last one. `rebuild`: they are the whole cluster, and both sides
+    begin again. `registry`: the node groups as the autoscaler knows them; None without one. `now`: the service's monotonic
     time."""
 
     at: UnixTime

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from slackwater.app.counterfactual.demand import DemandEvent, Ended, apply, is_job
+from slackwater.app.counterfactual.demand import DemandEvent, Ended, is_job
 from slackwater.app.counterfactual.lines import Action
 from slackwater.app.counterfactual.node_owners import PLANNED, GroupOf, is_owned, remover_of
+from slackwater.app.counterfactual.pods_here import PodsHere, apply, daemons
 from slackwater.app.counterfactual.side_log import SideLog
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.rounds.engine import Rounds
@@ -26,7 +27,7 @@ from slackwater.app.settings import Settings
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import DisruptionBudget, Node, Pod, created_at_of, is_daemon
+from slackwater.model.objects import DisruptionBudget, Node, Pod, created_at_of
 from slackwater_protocol.names import NODE_GROUP
 
 _NO_GROUP = GroupName("")
@@ -86,11 +87,9 @@ class OurSide:
     ) -> None:
         """Applies what happened in the real cluster. `read`: what it has beside nodes and pods. `budgets`: with what they would
         allow here."""
-        at, pods = self._rounds.timeline.now, dict[PodUid, Pod | None]()
+        at, pods = self._rounds.timeline.now, PodsHere()
         for event in events:
-            if isinstance(event, Ended):
-                self._end(event.place, event.ran, pods)
-            else:
+            if not (isinstance(event, Ended) and self._runs_on(event)):
                 apply(event, self._cluster, pods)
         nodes, lost = self._nodes(changes.nodes, group_of)
         for name in lost:
@@ -98,7 +97,7 @@ class OurSide:
             self._cluster.lose_node(name, at)
             self._followed.discard(name)
             self.log.went(at, name, None)
-        pods |= self._daemons(changes.pods)
+        pods |= daemons(changes.pods, self._cluster, self._followed)
         self._cluster.follow(
             replace(
                 changes,
@@ -113,36 +112,25 @@ class OurSide:
             self._rounds.changed()
         self._write()
 
-    def _end(self, place: PodUid, ran: float | None, pods: dict[PodUid, Pod | None]) -> None:
-        here = pods.get(place) or self._cluster.find(place)
-        if here is None:
-            return
-        if ran is not None and here.node is None:
-            self._job_ran[place] = ran  # it has not begun here
-            return
+    def _runs_on(self, event: Ended) -> bool:
+        """True if a pod of a Job has not run for as long here as it really did. It then ends later."""
+        here, place = self._cluster.find(event.place), event.place
+        if event.ran is None or here is None:
+            return False
+        if here.node is None:
+            self._job_ran[place] = event.ran  # it has not begun here
+            return True
         since, now = self._job_since.pop(place, None), self._rounds.timeline.now
-        left = 0.0 if ran is None or since is None else max(since + ran - now, 0.0)
-        if left:
+        left = 0.0 if since is None else since + event.ran - now
+        if left > 0:
             self._rounds.timeline.after(left, lambda: self._ended(place))
-        else:
-            pods[here.uid] = None
+        return left > 0
 
     def _ended(self, place: PodUid) -> None:
         here = self._cluster.find(place)
         if here is not None:
             self._cluster.drop(here)
             self._rounds.changed()
-
-    def _daemons(self, changes: Sequence[PodChange]) -> dict[PodUid, Pod | None]:
-        """The pods that belong to nodes that both sides have."""
-        found = dict[PodUid, Pod | None]()
-        for uid, pod, _ in changes:
-            if pod is None or not is_daemon(pod):
-                if pod is None and (here := self._cluster.replica.find(uid)) is not None and is_daemon(here):
-                    found[uid] = None
-            elif pod.node is not None and pod.node in self._followed and not pod.deleting:
-                found[uid] = pod
-        return found
 
     def _nodes(self, changes: Sequence[NodeChange], group_of: GroupOf) -> tuple[list[Node], list[NodeName]]:
         """The nodes that come or change here too, and those that are lost."""

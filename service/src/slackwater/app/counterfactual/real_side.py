@@ -1,11 +1,11 @@
 """The real side: what happens in the real cluster, added up. Decisions are read off what shows: nodes that come and go, and the
-taints by which autoscalers say that they remove a node."""
+taints by which autoscalers say that they remove a node. Slackwater's taint is Cluster Autoscaler's."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.app.counterfactual.boot_times import BootTimes
-from slackwater.app.counterfactual.node_owners import GroupOf, buyer_of, remover_of
+from slackwater.app.counterfactual.node_owners import GroupOf, buyer_of, has_our_taint, remover_of
 from slackwater.app.counterfactual.side_log import SideLog
 from slackwater.model.changes import NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid, UnixTime
@@ -17,9 +17,11 @@ _NO_GROUP = GroupName("")
 
 @dataclass(slots=True)
 class RealSide:
-    """`removing`: the decision to remove each node that somebody is about to remove. `boot_times`: those of new nodes."""
+    """`served`: by Slackwater, not by another autoscaler. `removing`: the decision to remove each node that somebody is about
+    to remove. `boot_times`: those of new nodes."""
 
     log: SideLog
+    served: bool = False
     boot_times: BootTimes = field(default_factory=BootTimes)
     removing: dict[NodeName, int] = field(default_factory=dict)
     #: When each pod without a node was made, and its priority.
@@ -91,7 +93,8 @@ class RealSide:
             if node.ready and name in self._starting:
                 self.boot_times.ready(name, self._starting.pop(name), at)
         for (group, buyer), nodes in new.items():
-            decision = self.log.decided(at, "add", group, len(nodes), by=buyer) if group or buyer else None
+            by = buyer or ("Slackwater" if self.served else "")
+            decision = self.log.decided(at, "add", group, len(nodes), by=by) if group or buyer else None
             self.log.came(at, ((group, node) for node in nodes), decision)
 
     def _follow(self, node: Node, group: GroupName, at: UnixTime) -> None:
@@ -99,4 +102,5 @@ class RealSide:
         if remover is None:
             self.removing.pop(node.name, None)
         elif node.name not in self.removing:
-            self.removing[node.name] = self.log.decided(at, "remove", group, 1, by=remover)
+            by = "Slackwater" if self.served and has_our_taint(node) else remover
+            self.removing[node.name] = self.log.decided(at, "remove", group, 1, by=by)

@@ -50,7 +50,7 @@ class ActionCount(JsonAnswer, frozen=True, kw_only=True):
     """Decisions of one action."""
 
     side: Side
-    by: Annotated[str, Meta(description='Who decided; "" for Slackwater.')]
+    by: Annotated[str, Meta(description='Who decided; "" on our side, and where it does not show.')]
     action: str
     decisions: int
     nodes: int

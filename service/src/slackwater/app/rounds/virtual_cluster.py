@@ -92,8 +92,8 @@ class VirtualCluster:
         self.replica.take(replace(changes, awaiting_victims=self.replica.awaiting_victims, kept_room=()))
 
     def allow(self, budgets: Iterable[DisruptionBudget], disrupted: Iterable[Pod]) -> None:
-        """Counts disruptions anew. `budgets`: with what they allow while nothing is disrupted. `disrupted`: pods that were
-        evicted and whose successors are not ready yet."""
+        """Begins to count disruptions again. `budgets`: with what they allow while nothing is disrupted. `disrupted`: pods that
+        were evicted and whose successors are not ready yet."""
         self._budgets = tuple(budgets)
         self._read = replace(self._read, budgets=self._budgets)
         self.disruptions = Disruptions(self._budgets)

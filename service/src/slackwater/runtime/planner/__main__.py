@@ -1,21 +1,17 @@
 """`python -m slackwater.runtime.planner`: the entry point of the planning process.
 
 Messages come in by standard input, answers go out by standard output. The process ends as soon as its input ends, even while
-it plans, because the service has then closed the pipe or ended. The service has precedence: the planning process has a lower
-CPU priority, and the kernel kills it first if memory runs out. It ignores interrupts from a terminal; the service handles them.
+it plans, because the service has then closed the pipe or ended.
 """
 
-import contextlib
-import gc
 import os
-import signal
 import sys
 import threading
 from functools import partial
-from pathlib import Path
 from queue import Empty, Queue
 from typing import BinaryIO, Final
 
+from slackwater.runtime.child_process import begin
 from slackwater.runtime.planner.children import Children, Output
 from slackwater.runtime.planner.messages import PLAN, PROGRESS
 from slackwater.runtime.planner.session import Session
@@ -26,20 +22,11 @@ _MOST_WAITING: Final = 64
 _NICENESS: Final = 5
 #: That of a child that plans a consolidation, beside it: the plans that pods wait for have precedence.
 _CONSOLIDATION_NICENESS: Final = 10
-#: The maximum of the range -1000 to 1000. A process needs no privileges to raise its own value.
-_FIRST_TO_BE_KILLED: Final = "1000"
 
 
 def main() -> None:
     """Serves messages until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(_NICENESS)
-    with contextlib.suppress(OSError):  # not Linux, or a sandbox that hides it
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_BE_KILLED, encoding="ascii")
-    gc.set_threshold(50_000, 20, 20)
-    # What the program prints goes to standard error from now on, so that it does not end up among the answers.
-    output = Output(os.fdopen(os.dup(sys.stdout.fileno()), "wb"))
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    output = Output(begin(_NICENESS))
     arrivals: Queue[bytes] = Queue(_MOST_WAITING)
     threading.Thread(target=_read, args=(sys.stdin.buffer, arrivals), name="reader", daemon=True).start()
     session = Session(
