@@ -8,7 +8,6 @@ led to some removals, to nothing more, or until new nodes came. Time goes from e
 finds nothing to do, and another one, made after the longest pause after which a plan may find something, does not either.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -26,6 +25,7 @@ from slackwater.app.rounds.scheduler_model import SchedulerModel
 from slackwater.app.rounds.timeline import Timeline
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.app.rounds.virtual_drains import DEFAULT_PACE, Pace, VirtualDrains
+from slackwater.app.rounds.virtual_machines import Order, VirtualMachines
 from slackwater.app.settings import Settings
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import RunningRemovals, choose_batch
@@ -38,7 +38,6 @@ from slackwater.controllers.scaledown.state import (
     ScaleDownState,
     soft_taints,
 )
-from slackwater.controllers.scaleup.groups import Template
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.effects import MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, PodUid, UnixTime
@@ -49,8 +48,8 @@ from slackwater_protocol.durations import seconds
 
 #: A plan is used until the removals of so many nodes have begun, as a part of all nodes; or of a whole batch, if that is more.
 PART: Final = 32
-#: Sums of times in seconds differ by less than this in the last digits.
-_ROUNDING: Final = 1e-3
+#: The next tick is behind this one by more than so many seconds.
+_BEHIND: Final = 1e-3
 _UNRIPE: Final = frozenset({UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH, UnremovableReason.NOT_UNREADY_LONG_ENOUGH})
 
 
@@ -100,18 +99,13 @@ class _Plan:
     budgets_end: Sequence[float] = ()
 
 
-@dataclass(slots=True, eq=False)
-class _Order:
-    """Machines that have been ordered, and when."""
-
-    at: UnixTime
-    group: GroupName
-    template: Template
-    nodes: tuple[NodeName, ...]
-
-
 @dataclass(slots=True)
 class _Counts:
+    """`ordered`: how many machines ever were; `gone`: how many nodes are. The others are as in `Played`; `advance` drops the
+    names."""
+
+    ordered: int = 0
+    gone: int = 0
     removed: list[NodeName] = field(default_factory=list)
     added: list[NodeName] = field(default_factory=list)
     growth: set[NodeName] = field(default_factory=set)
@@ -126,7 +120,7 @@ class Rounds:
     def __init__(
         self, cluster: Cluster, settings: Settings, start: UnixTime, pace: Pace = DEFAULT_PACE, observer: Observer = nobody
     ) -> None:
-        self._settings, self._pace, self._observer = settings, pace, observer
+        self._settings, self._observer = settings, observer
         self._policy = scale_down_policy_of(settings)
         self._interval = seconds(settings.autoscaler.scan_interval)
         self.cluster = VirtualCluster(cluster)
@@ -155,9 +149,7 @@ class Rounds:
         self._waits_since: UnixTime | None = None
         self._waiting = frozenset[PodUid]()
         self._settling = settling_of(settings.autoscaler)
-        #: The machines of each group that have been ordered and have not come.
-        self._booting = Counter[GroupName]()
-        self._orders: list[_Order] = []
+        self._machines = VirtualMachines(self.timeline, pace, self._come)
         self._marked_at = start
         #: Until when each group may not shrink, and why.
         self._cooling: dict[GroupName, tuple[UnixTime, str]] = {}
@@ -205,8 +197,11 @@ class Rounds:
                 break
             self.timeline.run_until(at)
             self._waits_since = self._early_at = None
-            self._next_at, self._not_before = self._next(self._loop()), UnixTime(at + _ROUNDING)
+            self._next_at, self._not_before = self._next(self._loop()), UnixTime(at + _BEHIND)
         self.timeline.run_until(to)
+        for found in (self._counts.removed, self._counts.added, self._counts.growth):
+            found.clear()
+        self.drains.forget_moved(UnixTime(self.timeline.now - self._replacements.rest_seconds))
 
     def _loop_at(self) -> UnixTime | None:
         """When the next loop begins: at a tick, or early; None if nothing needs one."""
@@ -277,7 +272,7 @@ class Rounds:
 
     @property
     def _is_idle(self) -> bool:
-        return not (self.drains.active or self._booting.total())
+        return not (self.drains.active or self._machines.coming)
 
     def _take_outcomes(self) -> None:
         now, policy = self.timeline.now, self._policy
@@ -286,6 +281,7 @@ class Rounds:
             self._state = self._state.ended(outcome.node)
             if not outcome.problem:
                 self._counts.removed.append(outcome.node)
+                self._counts.gone += 1
                 self._cool(outcome.group, policy.delay_after_delete, "nodes of it were removed")
                 self._counts.changed_after = self.timeline.passed
                 continue
@@ -301,7 +297,7 @@ class Rounds:
             self._cooling[group] = until, why
 
     def _planned(self) -> _Plan:
-        cluster, replica, now = self._with_coming(self.cluster.cluster()), self.cluster.replica, self.timeline.now
+        cluster, replica, now = self._machines.counted_in(self.cluster.cluster()), self.cluster.replica, self.timeline.now
         self._counts.plans += 1
         with replica.snapshot.fork():
             grown = planned_growth(
@@ -316,19 +312,6 @@ class Rounds:
         groups, members = removal_groups(grown.groups, grown.group_of, cluster)
         self._plan = _Plan(cluster, grown, removals, groups, members, now)
         return self._plan
-
-    def _with_coming(self, cluster: Cluster) -> Cluster:
-        """The cluster whose groups, if they are known by name, have the machines that are on their way."""
-        if cluster.groups is None or not self._booting.total():
-            return cluster
-        groups = [(found, self._booting[found.group.name]) for found in cluster.groups]
-        return replace(
-            cluster,
-            groups=tuple(
-                replace(found, coming=found.coming + n, group=replace(found.group, target=found.group.target + n))
-                for found, n in groups
-            ),
-        )
 
     def _mark(self) -> None:
         """Writes and removes the soft taints of candidates, as many as the loops since the last plan do."""
@@ -351,34 +334,18 @@ class Rounds:
         """Orders machines of a growable group; their nodes come together."""
         group = next(each for each in grown.groups if each.name == name)
         assert group.template is not None, "a group without a template does not grow"
-        first, template = len(self._counts.added), group.template
+        first = self._counts.ordered
         names = [NodeName(f"{group.owner}-new-{number}") for number in range(first, first + count)]
+        self._counts.ordered += count
         self._counts.added += names
-        self._booting[group.owner] += count
         self._observer(Ordered(self.timeline.now, group.owner, tuple(names), pods, replacing))
-        order = _Order(self.timeline.now, group.owner, template, tuple(names))
-        self._orders.append(order)
-        self._come_after(order)
+        self._machines.order(group.owner, group.template, names)
 
     def expect(self, pace: Pace) -> None:
-        """From now on others take so long, also for machines that are on their way."""
-        if pace == self._pace:
-            return
-        self._pace = pace
-        for order in self._orders:
-            self._come_after(order)
+        """From now on machines take so long."""
+        self._machines.expect(pace)
 
-    def _come_after(self, order: _Order) -> None:
-        left = order.at + self._pace.boot_of(order.group) - self.timeline.now
-        self.timeline.after(max(left, 0.0), lambda: self._come(order))
-
-    def _come(self, order: _Order) -> None:
-        """The nodes of an order come, unless they have come or take longer by now."""
-        due = order.at + self._pace.boot_of(order.group)
-        if order not in self._orders or self.timeline.now < due - _ROUNDING:
-            return
-        self._orders.remove(order)
-        self._booting[order.group] -= len(order.nodes)
+    def _come(self, order: Order) -> None:
         self.cluster.add_nodes(order.template, order.nodes, self.timeline.now, order.group)
         self._observer(Came(self.timeline.now, order.nodes))
         self.place()
@@ -390,7 +357,7 @@ class Rounds:
     def _begin(self, plan: _Plan) -> bool:
         """Orders the machines of the plan, and begins removals. Returns whether anything was begun."""
         # Without groups that are known by name, a plan cannot count the machines that are on their way.
-        blind = self._booting.total() and plan.made_from.groups is None
+        blind = self._machines.coming and plan.made_from.groups is None
         ordered = () if blind or plan.ordered else plan.grown.found.plan.scale_ups
         plan.ordered = plan.ordered or bool(ordered)
         for scale_up in ordered:
@@ -435,7 +402,7 @@ class Rounds:
 
     def _next(self, plan: _Plan) -> UnixTime | None:
         """When the next loop may do something; None if nothing will change any more."""
-        now, changes = self.timeline.now, len(self._counts.removed) + len(self._counts.added)
+        now, changes = self.timeline.now, self._counts.gone + self._counts.ordered
         if (event := self.timeline.next_at) is not None:
             return event
         if changes != self._changes_before_pause:

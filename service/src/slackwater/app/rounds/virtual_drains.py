@@ -107,6 +107,11 @@ class VirtualDrains:
         self._cluster.put_nodes([structs.replace(node, taints=taints, unschedulable=node.unschedulable or self._limits.cordon)])
         self._later(drain, self._limits.settle_time, self._step)
 
+    def forget_moved(self, before: UnixTime) -> None:
+        """Forgets the successors that were made before a time. `moved` is in the order of time."""
+        while self.moved and (first := next(iter(self.moved))) and self.moved[first] < before:
+            del self.moved[first]
+
     def lose(self, name: NodeName) -> None:
         """A node fails; so its removal is over, if it was under way."""
         if (drain := self.active.get(name)) is not None:
