@@ -65,6 +65,24 @@ async def test_it_writes_both_sides_and_begins_again_after_its_end(tmp_path: Pat
     assert S_IMODE(path.stat().st_mode) == 0o600
 
 
+async def test_the_first_look_waits_for_the_node_groups_but_not_for_ever(tmp_path: Path) -> None:
+    path, looks = tmp_path / "log", list[int]()
+    feed = ReplicaFeed(SmallStateMachine(policy_of(Settings())).state_machine, KnownAuxiliary(EMPTY))
+
+    def registry() -> GroupRegistryView | None:
+        looks.append(len(lines_of(path)))
+        return None if len(looks) < 3 else GroupRegistryView(group_status={})
+
+    process = CounterfactualProcess(feed, registry=registry, times=Times(), every=0.01)
+    start = Start(settings=Settings(), version="1", path=str(path), max_bytes=1 << 20, sides=("real",))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(process.run, start)
+        await until(lambda: bool(process.newest))
+        tasks.cancel_scope.cancel()
+    assert looks[:33] == [0] * 33, "two without a registry, and thirty without groups"
+    assert [line.sides for line in lines_of(path) if isinstance(line, Began)] == [("real",)]
+
+
 def test_the_log_is_bounded_and_says_when_a_new_file_begins(tmp_path: Path) -> None:
     path = tmp_path / "log"
     log = LogFile(str(path), max_bytes=200)

@@ -40,6 +40,8 @@ _log = structlog.get_logger(__name__)
 COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.app.counterfactual")
 #: How often the real cluster is looked at. Times of pods are as exact as that.
 OBSERVE_SECONDS: Final = 2.0
+#: The first look waits for the node groups for so many looks: there may be none.
+_LOOKS_FOR_GROUPS: Final = 30
 #: A process that has not answered for so long hangs.
 _PATIENCE: Final = 600.0
 _END_SECONDS: Final = 5.0
@@ -103,8 +105,7 @@ class CounterfactualProcess:
         encoder, answers, rebuild = Encoder(FRAMED), BufferedByteReceiveStream(process.stdout), True
         await _send(process, encoder, start)
         while True:
-            while (registry := self._registry()) is None:  # noqa: ASYNC110 - there is no event for it
-                await anyio.sleep(self._every)
+            registry = await self._known_registry(_LOOKS_FOR_GROUPS if rebuild else 0)
             changes = await self._feed.collect(Watch(self._times.monotonic))
             seen = Observation(
                 at=UnixTime(self._times.wall()),
@@ -120,6 +121,14 @@ class CounterfactualProcess:
             progress = msgspec.json.decode(answer, type=Progress)
             self.newest, self.cpu_seconds = progress.sides, self.cpu_seconds + progress.cpu_seconds
             await anyio.sleep(self._every)
+
+    async def _known_registry(self, looks: int) -> GroupRegistryView:
+        """The node groups, once auxiliary objects are listed. It waits for the first loop too, which fills them, but no longer
+        than for so many looks: a node that is taken before belongs to no group."""
+        while (registry := self._registry()) is None or (looks and not registry.group_status):
+            looks -= registry is not None
+            await anyio.sleep(self._every)
+        return registry
 
 
 async def _end(process: Process) -> None:
