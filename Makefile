@@ -17,6 +17,7 @@ $(STAMP): requirements.lock protocol/pyproject.toml service/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e protocol -e service
+	$(BIN)/python -m compileall -q protocol/src service/src # an editable install compiles nothing, and some environments forbid it later
 	@touch $@
 
 .PHONY: install

@@ -20,6 +20,7 @@ completed, decoded and dropped by itself. Errors name the object, its path in th
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -473,7 +474,12 @@ def _in_thousandths(amounts: Any) -> Any:
 
 def _may_be_uneven(amount: object) -> bool:
     """May the amount be no whole number of thousandths?"""
-    return isinstance(amount, str) and (amount.endswith(("n", "u")) or "." in amount or "e-" in amount.lower())
+    return isinstance(amount, str) and _is_text_uneven(amount)
+
+
+@lru_cache(maxsize=4096)
+def _is_text_uneven(amount: str) -> bool:
+    return amount.endswith(("n", "u")) or "." in amount or "e-" in amount.lower()
 
 
 def _is_uneven(amounts: _Amounts | None) -> bool:
