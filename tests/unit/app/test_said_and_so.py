@@ -143,7 +143,7 @@ def test_a_profile_that_a_dump_names_is_not_needed(tmp_path: Path, capsys: pytes
 def test_a_configuration_of_a_dump_that_cannot_be_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = a_dump(tmp_path, {"apiVersion": "config.slackwater.dev/v0", "kind": "SlackwaterConfiguration"})
     assert main(["simulate", "scale-up", "--cluster", path]) == 2
-    assert "want a configuration with --config F instead" in capsys.readouterr().err
+    assert "want a configuration with --config F (in Python config=F) instead" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("output", ["json", "table"])

@@ -104,6 +104,19 @@ class Access:
             raise KubeConfigError(f"{self.source}: renewing the credentials failed: {_reason(error)}") from error
 
 
+def usual_kubeconfig() -> str | None:
+    """The kubeconfig that kubectl would use; None: we run in a Pod, and its service account is used. Raises
+    `KubeConfigError`."""
+    if named := os.environ.get("KUBECONFIG"):
+        return named
+    usual = Path.home() / ".kube" / "config"
+    if usual.exists():
+        return str(usual)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    raise KubeConfigError(f"got no kubeconfig: {usual} does not exist and $KUBECONFIG is not set")
+
+
 async def load_access(
     *, kubeconfig: str | None, context: str | None = None, clock: Callable[[], float] = time.monotonic
 ) -> Access:

@@ -4,7 +4,7 @@ planning process, which answers it on the replica, as a `Cluster` that what-if o
 `autoscaler.maxPlanningTime` bounds the time of a plan.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -35,6 +35,7 @@ from slackwater.model.objects import Node, Pod
 from slackwater.model.placeholders import NO_HEADROOM_REQUESTS, HeadroomRequests
 from slackwater.model.prices import PriceBook
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
+from slackwater.ports.whatif_answers import PlacementLine
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 if TYPE_CHECKING:  # the planning process imports this module, but not these
@@ -204,14 +205,7 @@ def answers(
     limit."""
     match question:
         case "placement":
-            policy = policy_of(settings)
-            return placement_lines(
-                cluster,
-                sequential=sequential,
-                accounting=accounting,
-                policy=policy.nodes,
-                missing_requests=policy.missing_requests,
-            )
+            return placements(cluster, settings, accounting=accounting, sequential=sequential)
         case "scale-up":
             return [scale_up_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
         case "scale-down":
@@ -222,6 +216,18 @@ def answers(
             from slackwater.app.offline.consolidation import consolidation_answer
 
             return [consolidation_answer(cluster, settings, accounting=accounting, plan_steps=plan_steps)]
+
+
+def placements(cluster: Cluster, settings: Settings, *, accounting: bool, sequential: bool) -> Iterator[PlacementLine]:
+    """The answers about the placement of pending pods, by our own rules of the settings if `accounting`."""
+    policy = policy_of(settings)
+    return placement_lines(
+        cluster,
+        sequential=sequential,
+        accounting=accounting,
+        policy=policy.nodes,
+        missing_requests=policy.missing_requests,
+    )
 
 
 class WhatIfService:

@@ -1,9 +1,7 @@
 """Gives commands that read or write the cluster themselves a client of the API server."""
 
 import argparse
-import os
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
@@ -57,12 +55,10 @@ def kubeconfig_of(args: argparse.Namespace, instead: str = "") -> str | None:
     if there is neither. `instead` is as in `with_cluster`."""
     if args.kubeconfig:
         return str(args.kubeconfig)
-    if named := os.environ.get("KUBECONFIG"):
-        return named
-    usual = Path.home() / ".kube" / "config"
-    if usual.exists():
-        return str(usual)
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return None
-    want = f"--kubeconfig F, or {instead}" if instead else "--kubeconfig F"
-    raise CommandFailed([f"got no kubeconfig: {usual} does not exist and $KUBECONFIG is not set; want {want}"])
+    from slackwater.adapters.kube.access import usual_kubeconfig
+    from slackwater.adapters.kube.errors import KubeConfigError
+
+    try:
+        return usual_kubeconfig()
+    except KubeConfigError as err:
+        raise CommandFailed([f"{err}; want {f'--kubeconfig F, or {instead}' if instead else '--kubeconfig F'}"]) from err

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.app.progress import shown
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, path_of, url_of
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
-from slackwater.cli.commands.simulate_common import add_version, read_simulated, source_name
+from slackwater.cli.commands.simulate_common import add_version, failed, read_simulated
 from slackwater.model.texts import count_text, first_few, summed_up
 
 if TYPE_CHECKING:
@@ -104,22 +104,19 @@ def _answer(args: argparse.Namespace) -> bytes:
 def _offline(args: argparse.Namespace) -> bytes:
     from msgspec.json import encode
 
-    from slackwater.app.offline import ClusterError
-    from slackwater.app.offline.explain import explain_offline
-    from slackwater.app.settings import SettingsError
+    from slackwater.app.simulation import NoSuchObject, SimulationError
 
     if args.kind not in _OFFLINE:
         raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
-    namespace, _, name = args.name.rpartition("/")
     try:
         with shown() as progress:
-            cluster, settings = read_simulated(args, progress)
+            simulation = read_simulated(args, progress)
             progress.step(f"explaining {args.kind} {args.name}")
-            return encode(explain_offline(cluster, settings, args.kind, namespace, name))
-    except ClusterError as err:
-        raise _NothingToExplain([f"{source_name(args)}: {err}"], code=ANSWERED_NO) from err
-    except SettingsError as err:  # the table of prices
-        raise CommandFailed(err.lines()) from err
+            return encode(simulation.explain(args.kind, args.name))
+    except NoSuchObject as err:
+        raise _NothingToExplain(err.lines, code=ANSWERED_NO) from err
+    except SimulationError as err:
+        raise failed(err) from err
 
 
 class _NothingToExplain(CommandFailed):

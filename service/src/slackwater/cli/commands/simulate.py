@@ -2,8 +2,9 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.cli.commands.output import columns
 from slackwater.cli.commands.simulate_common import (
@@ -16,6 +17,9 @@ from slackwater.cli.commands.simulate_common import (
     report,
 )
 from slackwater.model.texts import count_text
+
+if TYPE_CHECKING:
+    from slackwater.ports.protocols import Question
 
 _PLACEMENT: Final = """\
 Judges every pod that has no node and has not ended, whatever its scheduler, by
@@ -61,7 +65,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="store_true",
         help="put each pod on the first feasible node, in the order of the file, before the next is judged",
     )
-    placement.set_defaults(run=lambda args: report(args, "placement", _sequential_table if args.sequential else _table))
+    placement.set_defaults(run=_placement)
     scale_up = what.add_parser(
         "scale-up",
         help="which nodes would be added for the pending pods, and why none helps the others",
@@ -70,7 +74,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_options(scale_up, config=": groups, limits, expanders")
     add_group_label(scale_up)
-    scale_up.set_defaults(run=lambda args: report(args, "scale-up", lambda found: _scale_up_table(*found)))
+    scale_up.set_defaults(run=_planned("scale-up", _scale_up_table))
     scale_down = what.add_parser(
         "scale-down",
         help="which nodes could go together, and why the others stay",
@@ -79,7 +83,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_options(scale_down, config=": groups, thresholds, rules")
     add_group_label(scale_down)
-    scale_down.set_defaults(run=lambda args: report(args, "scale-down", lambda found: _scale_down_table(*found)))
+    scale_down.set_defaults(run=_planned("scale-down", _scale_down_table))
     consolidate = what.add_parser(
         "consolidate",
         help="which nodes would be replaced by cheaper ones, what that saves, and why the others stay",
@@ -88,7 +92,17 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add_options(consolidate, config=": groups, prices, rules")
     add_group_label(consolidate)
-    consolidate.set_defaults(run=lambda args: report(args, "consolidate", lambda found: _consolidate_table(*found)))
+    consolidate.set_defaults(run=_planned("consolidate", _consolidate_table))
+
+
+def _placement(args: argparse.Namespace) -> int:
+    table = _sequential_table if args.sequential else _table
+    return report(args, "placement", lambda each: each.placement(sequential=args.sequential), table)
+
+
+def _planned(question: "Question", table: Callable[[Mapping[str, Any]], Iterator[str]]) -> Callable[[argparse.Namespace], int]:
+    ask = methodcaller(question.replace("-", "_"))
+    return lambda args: report(args, question, lambda each: [ask(each)], lambda found: table(*found))
 
 
 def _sequential_table(lines: Answers) -> Iterator[str]:

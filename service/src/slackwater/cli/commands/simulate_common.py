@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, as_json, name_of, settings_from
+from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, CommandFailed, add_output, as_json, name_of, settings_from
 from slackwater.model.texts import summed_up
 from slackwater_protocol.names import NODE_GROUP
 
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
     from slackwater.app.offline.version import VersionRequest
     from slackwater.app.settings import Settings
+    from slackwater.app.simulation import Simulation, SimulationError
     from slackwater.ports.protocols import Question
 
-#: The most labels that an error names.
-_MOST_LABELS: Final = 20
 NOTHING_PENDING: Final = "no pod is pending: each has a node or has ended"
 #: At least this many equal rows are merged into one.
 _MANY: Final = 3
@@ -48,24 +47,21 @@ def check_sources(args: argparse.Namespace) -> None:
         raise CommandFailed(["--config: got it with --live, want the service's own, with `configuration` in --suppose"])
 
 
-def supposed(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> tuple["Cluster", "Settings"]:
-    """Applies the changes of the file `--suppose` to the cluster and the settings. Raises `CommandFailed`, which says where in
-    the file an error is."""
+def supposed(args: argparse.Namespace, simulation: "Simulation") -> "Simulation":
+    """Makes the changes of the file `--suppose`. Raises `CommandFailed`, which says where in the file an error is."""
     if getattr(args, "suppose", None) is None:
-        return cluster, settings
+        return simulation
     from slackwater.adapters.http.questions import supposed_of
-    from slackwater.app.settings import SettingsError
-    from slackwater.app.whatif.suppose import configured, suppose
+    from slackwater.app.simulation import SimulationError
     from slackwater.ports.protocols import WhatIfRefused
 
     try:
         said = supposed_of(json.dumps(_document(args.suppose)).encode())
-        settings = configured(settings, said.configuration)
-        return suppose(cluster, objects=said.objects, remove=said.remove), settings
+        return simulation.suppose(objects=said.objects, remove=said.remove, configuration=said.configuration)
     except WhatIfRefused as refused:
         raise CommandFailed([f"{name_of(args.suppose)}: {refused}"]) from refused
-    except SettingsError as error:
-        raise CommandFailed([f"{name_of(args.suppose)}: {line}" for line in error.lines()]) from error
+    except SimulationError as error:
+        raise CommandFailed([f"{name_of(args.suppose)}: {line}" for line in error.lines]) from error
 
 
 def answered_live(args: argparse.Namespace, question: "Question") -> Iterator[Mapping[str, Any]]:
@@ -139,53 +135,28 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--feature-gates", metavar="G", help="of kube-scheduler: Name=true,Name=false")
 
 
-def version_request(args: argparse.Namespace, settings: "Settings") -> "VersionRequest":
-    """The version and feature gates of kube-scheduler, from the options or else the configuration. Raises `CommandFailed`."""
-    from slackwater.app.offline.version import VersionRequest
-    from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
-
-    try:
-        gates = read_gates(settings.scheduler.feature_gates if args.feature_gates is None else args.feature_gates)
-    except ValueError as err:
-        raise CommandFailed([f"--feature-gates: {err}"]) from err
-    if args.kubernetes_version is None:
-        return VersionRequest(version=settings.scheduler.stated, gates=gates)
-    try:
-        version = KubernetesVersion.parse(args.kubernetes_version)
-    except ValueError as err:
-        raise CommandFailed([f"--kubernetes-version: {err}"]) from err
-    if version.minor < OLDEST_MINOR:
-        raise CommandFailed([f"--kubernetes-version: got {version}, want 1.{OLDEST_MINOR} or newer"])
-    return VersionRequest(version=version, gates=gates)
-
-
-def read_source(args: argparse.Namespace, progress: Progress, settings: "Settings") -> "Cluster":
-    """Reads the cluster from the file `--cluster`, or else from the kubeconfig's API server. Raises `ClusterError` and
-    `CommandFailed`. Prints to stderr if the version is not supported, and which feature gates have no effect here."""
-    from slackwater.app.offline.files import fetch_cluster, load_cluster
-
-    request = version_request(args, settings)
-    if args.cluster is None:
-        cluster = with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")
-    else:
-        progress.step(f"reading {os.path.basename(name_of(args.cluster))}")
-        cluster = load_cluster(args.cluster, accounting=getattr(args, "accounting", False), request=request)
-    version = cluster.kubernetes.version
-    if version.note:
-        print(version.note, file=sys.stderr)
-    if version.unread_gates:
-        print(f"feature gates without effect here: {', '.join(version.unread_gates)}", file=sys.stderr)
-    return cluster
-
-
 def source_name(args: argparse.Namespace) -> str:
     """The name of the cluster in errors: the file's name, or "the cluster"."""
     return "the cluster" if args.cluster is None else name_of(args.cluster)
 
 
-def report(args: argparse.Namespace, question: "Question", table: Callable[[Answers], Iterator[str]]) -> int:
-    """Simulates on a cluster that is read, or with `--live` asks the service. Prints each answer as a line of JSON, or all as a
-    table. Returns the exit code. Raises `CommandFailed`."""
+def failed(error: "SimulationError") -> CommandFailed:
+    """The failure of a command that says what the library says, and calls an argument as the command line does."""
+    from slackwater.app.simulation import BadInput
+
+    option = f"--{error.argument.replace('_', '-')}: " if error.argument else ""
+    code = BAD_INPUT if isinstance(error, BadInput) else ANSWERED_NO
+    return CommandFailed([f"{option}{line}" for line in error.lines], code=code)
+
+
+def report(
+    args: argparse.Namespace,
+    question: "Question",
+    ask: Callable[["Simulation"], Iterable[object]],
+    table: Callable[[Answers], Iterator[str]],
+) -> int:
+    """Asks a simulation, or with `--live` the service. Prints each answer as a line of JSON, or all as a table. Returns the
+    exit code. Raises `CommandFailed`."""
     check_sources(args)
     if args.live:
         reply = list(answered_live(args, question))
@@ -193,14 +164,13 @@ def report(args: argparse.Namespace, question: "Question", table: Callable[[Answ
         return 0
     from msgspec import to_builtins
 
-    from slackwater.app.offline import ClusterError
-    from slackwater.app.settings import SettingsError
-    from slackwater.app.whatif.question import answers
+    from slackwater.app.simulation import SimulationError
 
     try:
         with shown() as progress:
-            cluster, settings = read_simulated(args, progress)
-            _check_complete(args, cluster, settings, question)
+            simulation = read_simulated(args, progress)
+            cluster = simulation.cluster
+            _check_complete(args, cluster, simulation.settings, question)
             pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
             if question == "placement" and not pending:  # there is no line that could say this
                 unknown = [f"pods are unknown: no Pod {cluster.where}"] if "Pod" in cluster.unknown and not cluster.pods else []
@@ -211,95 +181,43 @@ def report(args: argparse.Namespace, question: "Question", table: Callable[[Answ
                     return 0
             gc.freeze()  # the objects that were read are kept to the end, so garbage collections need not scan them
             progress.step(f"planning: {pending} pending pods, {len(cluster.nodes)} nodes")
-            sequential = getattr(args, "sequential", False)
-            found = answers(question, cluster, settings, accounting=args.accounting, sequential=sequential)
+            found = ask(simulation)
             if question == "placement":
                 found = progress.counted(found, "judging pods", total=pending)
             _write(_json(found) if as_json(args) else table(map(to_builtins, found)), progress)
-    except ClusterError as err:
-        raise CommandFailed([f"{source_name(args)}: {err}"]) from err
-    except SettingsError as err:  # the table of prices
-        raise CommandFailed(err.lines()) from err
+    except SimulationError as error:
+        raise failed(error) from error
     return 0
 
 
-def read_simulated(args: argparse.Namespace, progress: Progress) -> tuple["Cluster", "Settings"]:
-    """The cluster and the settings to simulate with, as the options say. Raises `ClusterError` and `CommandFailed`."""
-    settings = _simulated_settings(args.config)
-    cluster = read_source(args, progress, settings)
-    cluster, settings = supposed(args, cluster, _carried(args, cluster, settings))
-    return _by_profiles(_grouped(args, cluster), settings), settings
+def read_simulated(args: argparse.Namespace, progress: Progress) -> "Simulation":
+    """Reads the cluster of the file `--cluster`, or else of the kubeconfig, with the settings and changes that the options say.
+    Prints notes to stderr. Raises `CommandFailed`."""
+    from slackwater.app.offline.files import fetch_cluster, load_cluster
+    from slackwater.app.simulation import SimulationError, beside, simulation_of
 
+    def read(request: "VersionRequest") -> "Cluster":
+        if args.cluster is None:
+            return with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")
+        progress.step(f"reading {os.path.basename(name_of(args.cluster))}")
+        return load_cluster(args.cluster, accounting=accounting, request=request)
 
-def _simulated_settings(config: str | None) -> "Settings":
-    """The settings of the file `config`. A file that it names by a relative path that the working directory lacks lies beside
-    it. Raises `CommandFailed`."""
-    settings, folder = settings_from(config), os.path.dirname(config or "")
-
-    def path_of(named: str, _: str) -> str:
-        return named if os.path.exists(named) else os.path.join(folder, named)
-
-    return _with_paths(settings, path_of)
-
-
-def _with_paths(settings: "Settings", path_of: Callable[[str, str], str | None]) -> "Settings":
-    """The settings with the paths of their files replaced by `path_of`, which gets each path and what happens without it."""
-    extender, autoscaler = settings.extender, settings.autoscaler
-    if (path := extender.scheduler_config) is not None:
-        found = path_of(path, "pods are judged by kube-scheduler's default profile")
-        extender = extender.model_copy(update={"scheduler_config": found})
-    prices = autoscaler.prices
-    if prices is not None and prices.table is not None:
-        prices = prices.model_copy(update={"table": path_of(prices.table, "nodes are priced without the table")})
-        autoscaler = autoscaler.model_copy(update={"prices": prices})
-    return settings.model_copy(update={"extender": extender, "autoscaler": autoscaler})
-
-
-def _carried(args: argparse.Namespace, cluster: "Cluster", settings: "Settings") -> "Settings":
-    """The settings to simulate with: those of `--config`, or else those that the dump of a service has in it. The files that
-    these name were on the service's machine. Raises `CommandFailed`."""
-    from slackwater.app.settings import SettingsError, loads
-
-    if args.config is not None or not cluster.configuration:
-        return settings
+    accounting = getattr(args, "accounting", False)
     try:
-        settings = loads(json.dumps(cluster.configuration), source=f"{source_name(args)}: configuration")
-    except SettingsError as error:
-        raise CommandFailed([*error.lines(), "want a configuration with --config F instead"]) from error
-
-    def path_of(named: str, without: str) -> str | None:
-        if os.path.exists(named):
-            return named
-        print(f"{named} is not here: {without}", file=sys.stderr)
-        return None
-
-    return _with_paths(settings, path_of)
-
-
-def _by_profiles(cluster: "Cluster", settings: "Settings") -> "Cluster":
-    """The cluster whose pods are judged by the profiles of `extender.schedulerConfig`. Raises `CommandFailed`."""
-    from slackwater.app.offline.cluster import with_profiles
-    from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
-    from slackwater.app.settings import SettingsError
-
-    try:
-        return with_profiles(cluster, filter_profiles_of(settings))
-    except SettingsError as error:
-        raise CommandFailed(error.lines()) from error
-
-
-def _grouped(args: argparse.Namespace, cluster: "Cluster") -> "Cluster":
-    """Assigns each node of the cluster to the node group that its label names: the label of `--group-label`, or else the label
-    of a known cloud."""
-    from dataclasses import replace
-
-    from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, with_group_labels
-
-    key, nodes = getattr(args, "group_label", None), cluster.nodes
-    if key is not None and nodes and not any(key in node.labels for node in nodes):
-        seen = ", ".join(sorted({label for node in nodes for label in node.labels})[:_MOST_LABELS])
-        raise CommandFailed([f"--group-label: got {key}, which no node has, want one of the nodes' labels: {seen}"])
-    return replace(cluster, nodes=with_group_labels(nodes, CLOUD_GROUP_LABELS if key is None else (key,)))
+        simulation = simulation_of(
+            read,
+            source_name(args),
+            settings=None if args.config is None else beside(settings_from(args.config), args.config),
+            accounting=accounting,
+            group_label=getattr(args, "group_label", None),
+            kubernetes_version=args.kubernetes_version,
+            feature_gates=args.feature_gates,
+        )
+        for note in simulation.notes:
+            print(note, file=sys.stderr)
+        return supposed(args, simulation)
+    except SimulationError as error:
+        raise failed(error) from error
 
 
 def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Settings", question: "Question") -> None:
@@ -308,9 +226,6 @@ def _check_complete(args: argparse.Namespace, cluster: "Cluster", settings: "Set
     from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, labelled_groups
 
     file = source_name(args)
-    if not cluster.nodes and not cluster.pods:
-        wanted = f"{file}: got no node and no pod, want what `kubectl get nodes,pods -A -o json` prints"
-        raise CommandFailed([wanted, *(f"not read: {each}" for each in cluster.unread)])
     if not as_json(args) and not cluster.nodes and question != "scale-up":
         raise CommandFailed([f"{file}: got no node, want nodes too: `kubectl get nodes,pods -A -o json`"])
     if question == "scale-up" and not labelled_groups(cluster.nodes, settings.autoscaler.node_groups):

@@ -4,14 +4,15 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, report_lines
-from slackwater.cli.commands.simulate_common import add_group_label, add_version, read_simulated, source_name
+from slackwater.cli.commands.simulate_common import add_group_label, add_version, failed, read_simulated
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Settings
@@ -77,32 +78,19 @@ def _horizon(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    from slackwater.app.offline import ClusterError
-    from slackwater.app.settings import SettingsError
-    from slackwater.app.worth.report import worth_answer
-    from slackwater.model.ids import UnixTime
+    from slackwater.app.simulation import SimulationError
 
     _check(args)
     try:
         with shown() as progress:
-            cluster, settings = read_simulated(args, progress)
-            if not (cluster.nodes and cluster.pods):  # without pods every node would count as empty
-                want = "want nodes and pods: `kubectl get nodes,pods -A -o json`"
-                raise CommandFailed([f"{source_name(args)}: got no {'pod' if cluster.nodes else 'node'}, {want}"])
+            simulation = read_simulated(args, progress)
             use, unknown = _use(args, progress)
-            progress.step(f"playing the rounds: {len(cluster.nodes)} nodes, {len(cluster.pods)} pods")
-            answer = worth_answer(
-                cluster,
-                _priced(settings, args.prices),
-                horizon_seconds=args.horizon,
-                start=UnixTime(datetime.now(UTC).timestamp()),
-                by_label=args.by_label,
-                use=use,
-            )
-    except ClusterError as err:
-        raise CommandFailed([f"{source_name(args)}: {err}"]) from err
-    except SettingsError as err:  # the table of prices
-        raise CommandFailed(err.lines()) from err
+            read = simulation.read
+            progress.step(f"playing the rounds: {len(read.nodes)} nodes, {len(read.pods)} pods")
+            simulation = replace(simulation, settings=_priced(simulation.settings, args.prices))
+            answer = simulation.worth(horizon=timedelta(seconds=args.horizon), by_label=args.by_label, use=use)
+    except SimulationError as error:
+        raise failed(error) from error
     if unknown:
         print(f"use is not known: {unknown}", file=sys.stderr)
     print("\n".join(_lines(args.output, answer)))
