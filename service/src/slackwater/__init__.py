@@ -7,7 +7,8 @@ imported when it is first used, so that `import slackwater` takes no time.
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-# Both distributions have one version, and the service needs the protocol of its own.
+# Both distributions have one version, and the service needs the protocol of its own. Modules below `app` import it from there:
+# this one imports the library, for type checkers.
 from slackwater_protocol import __version__
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ def test_it_is_known_of_every_command_who_runs_it() -> None:
 
 def test_every_block_says_what_it_is() -> None:
     """One marked as text may not hide a command."""
-    assert {each.language for each in SNIPPETS} == {"yaml", "json", "python", "text"}
+    assert {each.language for each in SNIPPETS} == {"yaml", "json", "python", "pycon", "text"}
     texts = [each for each in SNIPPETS if each.language == "text"]
     assert [f"{each.page}:{each.line}" for each in texts if each.text.split()[0] in PROGRAMS] == []
 

@@ -16,7 +16,6 @@ from fastapi.responses import PlainTextResponse
 from msgspec import Meta, to_builtins
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from slackwater import __version__
 from slackwater.adapters.http.answers import AnsweringApp, Refused, described, encoded
 from slackwater.adapters.http.callers import FORBIDDEN_ANSWER, OpsThrottle, OwnNames, check_caller
 from slackwater.adapters.http.certificates import Certificates
@@ -40,6 +39,7 @@ from slackwater.runtime.dashboard.series import SeriesAnswer
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.dump_answer import State
 from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol import __version__
 
 #: The result of cancelling a drain. cancelled: the drain is being rolled back. too-late: the provider was already asked to
 #: delete the node. none: the node is not being drained.

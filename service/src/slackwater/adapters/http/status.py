@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Response
 from msgspec import Meta
 
-from slackwater import __version__
 from slackwater.adapters.http.answers import described, encoded
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.controllers.disagreement.state import Disagreements
@@ -17,6 +16,7 @@ from slackwater.model.ids import Instant
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.ports.protocols import Readiness
 from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol import __version__
 
 
 class EventSourceStatus(JsonAnswer, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ import aiohttp
 import anyio
 from yarl import URL
 
-from slackwater import __version__
 from slackwater.adapters.api_calls import ApiPort, Call, Params, Pool, Read, Response
 from slackwater.adapters.kube.access import Access, load_access
 from slackwater.adapters.kube.errors import (
@@ -36,6 +35,7 @@ from slackwater.adapters.kube.errors import (
     refused,
 )
 from slackwater.ports.protocols import Outcome
+from slackwater_protocol import __version__
 
 #: The API server stores no object above 1.5 MiB or so; JSON, with its managed fields, is a few times that.
 LONGEST_LINE: Final = 32 * 2**20

@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from slackwater import __version__
 from slackwater.app.counterfactual.lines import AnyLine, Sides, written
 from slackwater.app.counterfactual.observation import Start
 from slackwater.app.counterfactual.process import CounterfactualProcess
@@ -20,6 +19,7 @@ from slackwater.ports.protocols import NothingThere
 from slackwater.ports.threads import in_thread
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.record_file import RecordError
+from slackwater_protocol import __version__
 
 _LINES_IN_PART: Final = 500
 _NAME: Final = "report.ndjson"

@@ -10,10 +10,9 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-import httpx
 import msgspec
 
 from slackwater.adapters.api_calls import ApiPort
@@ -21,6 +20,9 @@ from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.model.ids import PodKey
 from slackwater_protocol.units import byte_count, milli_cpu
+
+if TYPE_CHECKING:
+    import httpx
 
 SECONDS: Final = 60.0
 MOST_BYTES: Final = 64 << 20
@@ -81,9 +83,11 @@ class _Answer(msgspec.Struct):
 
 
 def from_prometheus(
-    url: str, *, token: str = "", ca_file: str | None = None, transport: httpx.BaseTransport | None = None
+    url: str, *, token: str = "", ca_file: str | None = None, transport: "httpx.BaseTransport | None" = None
 ) -> Use:
     """Asks Prometheus at `url`, which may have a path. Raises `UseUnknown`."""
+    import httpx  # with all that it brings, which other reports do without
+
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -105,7 +109,9 @@ def from_prometheus(
     return Use(f"{PERCENT}th percentile of each pod over {HOURS} h, by Prometheus at {parts.scheme}://{parts.netloc}", pods)
 
 
-def _asked(client: httpx.Client, url: str, query: str) -> Iterator[tuple[PodKey, float]]:
+def _asked(client: "httpx.Client", url: str, query: str) -> Iterator[tuple[PodKey, float]]:
+    import httpx
+
     try:
         with client.stream("GET", f"{url}/api/v1/query", params={"query": query, "timeout": f"{SECONDS:.0f}s"}) as reply:
             body = _limited(reply)
@@ -126,7 +132,7 @@ def _asked(client: httpx.Client, url: str, query: str) -> Iterator[tuple[PodKey,
             yield PodKey(sample.metric.namespace, sample.metric.pod), value
 
 
-def _limited(reply: httpx.Response) -> bytes:
+def _limited(reply: "httpx.Response") -> bytes:
     body, ends = bytearray(), time.monotonic() + SECONDS
     for part in reply.iter_bytes():
         body += part

@@ -6,7 +6,6 @@ It records all calls that may change state, and all questions whose answers deci
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from slackwater import __version__
 from slackwater.controllers.placement.binding import BindAnswer
 from slackwater.controllers.policy import Policy
 from slackwater.controllers.preemption.extender_candidates import Kept
@@ -20,6 +19,7 @@ from slackwater.model.permits import Caller, PermitAnswer, PermitAsk, PermitDeci
 from slackwater.model.reasons import UnremovableReason
 from slackwater.runtime.record.calls import FORMAT, START, Start, frame, named, raised, rows_to_bytes
 from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol import __version__
 
 #: Takes one frame. Called hundreds of times a second, so it must not block.
 WriteFrame = Callable[[bytes], None]
