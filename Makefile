@@ -199,17 +199,20 @@ lock: $(STAMP) ## Renews requirements.lock (hashes, no addresses)
 	  --constraint requirements.lock -o requirements-browser.lock -
 
 DIST ?= dist
+PACK = tar --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX
+# As helm reads it. `helm package` would write the time of packing into it.
+PACK_CHART = $(PACK) --mtime=@$(EPOCH) --exclude=.helmignore --transform=s,^chart,slackwater, --directory deploy chart | gzip --no-name -9 > $(DIST)/slackwater-$(RELEASE).tgz
 # Whoever has uv needs no virtual environment for this: the command is installed in seconds. Both ways make the same wheels.
 .PHONY: dist
 ifneq ($(shell command -v uv),)
-dist:
+dist: $(if $(CHART),$(STAMP))
 	for part in protocol service; do uv build --quiet --wheel --build-constraint requirements.lock --require-hashes --out-dir $(DIST) ./$$part || exit; done
-	@ls $(DIST)/*.whl
 else
-dist: $(STAMP) ## Builds both wheels into DIST
+dist: $(STAMP) ## Builds both wheels into DIST; CHART=1: the chart, too
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(DIST) ./protocol ./service
-	@ls $(DIST)/*.whl
 endif
+	$(if $(CHART),$(PACK_CHART))
+	@ls $(DIST)/*.whl
 
 # The time of the last commit: what is built again from it is the same, byte for byte.
 EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct))
@@ -226,14 +229,14 @@ image: $(STAMP) dist ## Builds the container image into DIST/slackwater-image, a
 
 # As CycloneDX and SPDX.
 BILLS = SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m deploy.sbom --version $(RELEASE) --wheels $(DIST) --image $(DIST)/slackwater-image --into $(DIST)
-
 .PHONY: release
-release: image ## All files of a release in DIST, with bills of materials and SHA256SUMS; docs/releasing.md says what comes before and after
+release: $(if $(LAYOUTS),dist,image) ## All files of a release in DIST, with bills of materials and SHA256SUMS; LAYOUTS="a b": images of several architectures become one; docs/releasing.md says what comes before and after
 	@git diff --quiet HEAD || { echo "make release: the tree has changes that are not committed" >&2; exit 1; }
+	$(if $(LAYOUTS),$(BIN)/python -m deploy.image.merge --version $(RELEASE) --into $(DIST)/slackwater-image $(LAYOUTS))
 	$(BILLS)
-	tar --create --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --directory $(DIST)/slackwater-image \
-	  --file $(DIST)/slackwater-image-$(RELEASE).oci.tar blobs index.json oci-layout
-	cd $(DIST) && sha256sum *-$(RELEASE)-py3-none-any.whl *-$(RELEASE).oci.tar *-$(RELEASE).cdx.json *-$(RELEASE).spdx.json > SHA256SUMS
+	$(PACK_CHART)
+	$(PACK) --mtime=@0 --directory $(DIST)/slackwater-image --file $(DIST)/slackwater-image-$(RELEASE).oci.tar blobs index.json oci-layout
+	cd $(DIST) && sha256sum *-$(RELEASE)-py3-none-any.whl *-$(RELEASE).tgz *-$(RELEASE).oci.tar *-$(RELEASE).cdx.json *-$(RELEASE).spdx.json > SHA256SUMS
 	@cat $(DIST)/SHA256SUMS
 
 .PHONY: size

@@ -12,7 +12,11 @@ from deploy.image import recipe
 from deploy.image.layers import Layer
 
 _KIND: Final = "application/vnd.oci.image"
+_INDEX: Final = f"{_KIND}.index.v1+json"
 _LABEL: Final = "org.opencontainers.image"
+#: Annotations: the tag of an entry of the index, and the commit that an image was built from.
+REFERENCE: Final = f"{_LABEL}.ref.name"
+REVISION: Final = f"{_LABEL}.revision"
 
 
 def write(into: Path, layers: Sequence[Layer], *, version: str, architecture: str, created: int, revision: str) -> str:
@@ -30,11 +34,37 @@ def write(into: Path, layers: Sequence[Layer], *, version: str, architecture: st
     ]
     manifest = {"schemaVersion": 2, "mediaType": f"{_KIND}.manifest.v1+json", "config": config, "layers": archives}
     entry = _blob(blobs, f"{_KIND}.manifest.v1+json", {**manifest, "annotations": {**labels, f"{_LABEL}.created": when}})
-    entry |= {"annotations": {f"{_LABEL}.ref.name": version}, "platform": {"architecture": architecture, "os": "linux"}}
-    index = {"schemaVersion": 2, "mediaType": f"{_KIND}.index.v1+json", "manifests": [entry]}
-    (into / "index.json").write_bytes(_bytes(index))
-    (into / "oci-layout").write_bytes(_bytes({"imageLayoutVersion": "1.0.0"}))
+    _close(into, {**entry, "platform": {"architecture": architecture, "os": "linux"}}, version)
     return str(entry["digest"])
+
+
+def write_index(into: Path, entries: Sequence[Mapping[str, Any]], *, version: str) -> str:
+    """Makes one image of the manifests of several architectures, whose blobs are in the layout. Returns the index's digest."""
+    manifests = [{name: value for name, value in entry.items() if name != "annotations"} for entry in entries]
+    entry = _blob(into / "blobs" / "sha256", _INDEX, {"schemaVersion": 2, "mediaType": _INDEX, "manifests": manifests})
+    _close(into, entry, version)
+    return str(entry["digest"])
+
+
+def manifests(layout: Path) -> list[dict[str, Any]]:
+    """The descriptors of a layout's manifests, one for each architecture."""
+    (entry,) = json.loads((layout / "index.json").read_text())["manifests"]
+    if entry["mediaType"] != _INDEX:
+        return [entry]
+    tag = entry["annotations"]
+    return [{**each, "annotations": tag} for each in json.loads(blob(layout, entry["digest"]).read_text())["manifests"]]
+
+
+def blob(layout: Path, digest: str) -> Path:
+    """The file of a blob."""
+    return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
+
+
+def _close(into: Path, entry: Mapping[str, Any], version: str) -> None:
+    """Writes what a layout has beside its blobs."""
+    named = {**entry, "annotations": {REFERENCE: version}}
+    (into / "index.json").write_bytes(_bytes({"schemaVersion": 2, "mediaType": _INDEX, "manifests": [named]}))
+    (into / "oci-layout").write_bytes(_bytes({"imageLayoutVersion": "1.0.0"}))
 
 
 def _labels(version: str, revision: str) -> dict[str, str]:

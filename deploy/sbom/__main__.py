@@ -1,4 +1,4 @@
-"""`python -m deploy.sbom`: writes the bills of materials of our wheels, and of the image if it is there.
+"""`python -m deploy.sbom`: writes the bills of materials of our wheels, and of each architecture's image if it is there.
 
 Each comes as `NAME-VERSION.cdx.json` (CycloneDX 1.6) and `NAME-VERSION.spdx.json` (SPDX 2.3). The time in them is
 SOURCE_DATE_EPOCH, the serial number follows from the subject's digest: the same input gives the same bytes.
@@ -15,7 +15,7 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 from deploy.sbom import cyclonedx, spdx
-from deploy.sbom.inventory import Inventory, of_image, of_wheel
+from deploy.sbom.inventory import Inventory, of_images, of_wheel
 
 #: Extras that the bill of a wheel includes.
 _EXTRAS: Final = {"slackwater": frozenset({"externalgrpc", "solver"}), "slackwater_protocol": frozenset({"client"})}
@@ -44,7 +44,7 @@ def _inventories(given: argparse.Namespace) -> Iterator[Inventory]:
     for name, extras in _EXTRAS.items():
         yield of_wheel(given.wheels / f"{name}-{given.version}-py3-none-any.whl", extras=extras)
     if given.image is not None:
-        yield of_image(given.image)
+        yield from of_images(given.image)
 
 
 def write(inventory: Inventory, into: Path, *, created: datetime) -> Iterator[Path]:

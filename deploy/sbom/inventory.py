@@ -20,6 +20,8 @@ from zipfile import ZipFile
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from deploy.image import oci
+
 Kind = Literal["application", "container", "library"]
 _STATUS: Final = "var/lib/dpkg/status.d/"
 _METADATA: Final = ".dist-info/METADATA"
@@ -106,26 +108,22 @@ def _sorted(found: Mapping[str, Component]) -> tuple[Component, ...]:
 # --- the image ------------------------------------------------------------------------------------------------------------
 
 
-def of_image(layout: Path) -> Inventory:
-    """The only image of an OCI layout, with Debian's packages and the distributions of its layers."""
-    (entry,) = json.loads((layout / "index.json").read_text())["manifests"]
-    manifest: dict[str, Any] = json.loads(_blob(layout, entry["digest"]).read_text())
-    version = entry["annotations"]["org.opencontainers.image.ref.name"]
-    digest = entry["digest"].removeprefix("sha256:")
-    subject = Component(
-        kind="container",
-        name="slackwater-image",
-        version=version,
-        purl=f"pkg:oci/slackwater@sha256%3A{digest}?arch={entry['platform']['architecture']}&tag={version}",
-        license="Apache-2.0",
-        sha256=digest,
-    )
-    found = {each.purl: each for layer in manifest["layers"] for each in _in_layer(_blob(layout, layer["digest"]))}
-    return Inventory(subject=subject, components=_sorted(found), needs={subject.purl: tuple(sorted(found))})
-
-
-def _blob(layout: Path, digest: str) -> Path:
-    return layout / "blobs" / "sha256" / digest.removeprefix("sha256:")
+def of_images(layout: Path) -> Iterator[Inventory]:
+    """The image of each architecture in an OCI layout, with Debian's packages and the distributions of its layers."""
+    for entry in oci.manifests(layout):
+        manifest: dict[str, Any] = json.loads(oci.blob(layout, entry["digest"]).read_text())
+        version, architecture = entry["annotations"][oci.REFERENCE], entry["platform"]["architecture"]
+        digest = entry["digest"].removeprefix("sha256:")
+        subject = Component(
+            kind="container",
+            name=f"slackwater-image-{architecture}",
+            version=version,
+            purl=f"pkg:oci/slackwater@sha256%3A{digest}?arch={architecture}&tag={version}",
+            license="Apache-2.0",
+            sha256=digest,
+        )
+        found = {each.purl: each for layer in manifest["layers"] for each in _in_layer(oci.blob(layout, layer["digest"]))}
+        yield Inventory(subject=subject, components=_sorted(found), needs={subject.purl: tuple(sorted(found))})
 
 
 def _in_layer(layer: Path) -> Iterator[Component]:

@@ -1,7 +1,6 @@
 """The README's first commands, as a newcomer types them: from an empty folder to an explained pending pod of an own cluster."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -15,10 +14,10 @@ import pytest
 from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import Ground
 from tests.support.controlplane.stack import ControlPlane
+from tests.support.sources import ROOT, copy_sources
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(600)]
 
-ROOT: Final = Path(__file__).parents[2]
 NODES: Final = 100
 #: What issue and README promise, with nothing read but the README.
 WITHIN_SECONDS: Final = 300
@@ -28,15 +27,6 @@ def commands() -> list[str]:
     """The first block of commands in the README."""
     block = (ROOT / "README.md").read_text().partition("```sh\n")[2].partition("```")[0]
     return [line.partition(" #")[0].rstrip() for line in block.splitlines()]
-
-
-def sources(into: Path) -> None:
-    """The repository as a clone would have it, with what is not yet committed."""
-    listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    for name in subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0"):
-        if name and (ROOT / name).is_file():
-            (into / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, into / name)
 
 
 def typed(command: str, folder: Path, kubeconfig: Path) -> str:
@@ -61,7 +51,7 @@ async def test_the_first_commands_from_an_empty_folder_explain_a_pending_pod(
     await ground.make_pods(
         [*(a_pod(f"on-{name}", cpu="3", on=name) for name in nodes), a_pod("waits", cpu="2", scheduler="any")]
     )
-    sources(tmp_path / "clone")
+    copy_sources(tmp_path / "clone")
     install, explain, simulate, worth = commands()
     type_in = partial(typed, folder=tmp_path, kubeconfig=control_plane.kubeconfig("admin"))
     began = time.monotonic()

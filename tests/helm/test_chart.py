@@ -1,16 +1,34 @@
 """deploy/chart, rendered by the real helm: what it makes of its values, and what it refuses."""
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from deploy.version import as_chart
 from slackwater import __version__
 from slackwater.app import rbac
 from slackwater.app.settings import loads
 from tests.helm.manifests import DEPLOY, manifests
-from tests.helm.program import CHART, EXAMPLES, NAMES, SOURCES, HelmRefused, Object, ask, objects, rendered, the
+from tests.helm.program import (
+    CHART,
+    EXAMPLES,
+    KUBERNETES,
+    NAMES,
+    NAMESPACE,
+    SOURCES,
+    HelmRefused,
+    Object,
+    ask,
+    objects,
+    rendered,
+    template,
+    the,
+)
 from tests.support.controlplane.recipe import GO_FILES, required_version
 from tests.support.deployed import DEPLOYED
 
@@ -301,3 +319,23 @@ def test_helm_is_compiled_with_the_control_planes_modules() -> None:
     ours = (SOURCES / "go.mod").read_text()
     theirs = (GO_FILES / "kubernetes" / "go.mod").read_text()
     assert f"k8s.io/client-go => k8s.io/client-go {required_version(theirs, 'k8s.io/kubernetes').replace('v1.', 'v0.')}" in ours
+
+
+def test_the_packed_chart_renders_as_its_folder(helm: Path, tmp_path: Path) -> None:
+    subprocess.run(["make", "dist", "CHART=1", f"DIST={tmp_path}"], cwd=CHART.parents[1], capture_output=True, check=True)
+    (packed,) = tmp_path.glob("*.tgz")
+    place = ("--namespace", NAMESPACE, "--kube-version", KUBERNETES, "--no-hooks")
+    assert packed.name == f"slackwater-{__version__}.tgz"
+    assert ask(helm, "template", "slackwater", str(packed), *place) == template(helm)
+    assert f"version: {__version__}\n" in ask(helm, "show", "chart", str(packed))
+    ask(helm, "lint", str(packed))
+
+
+@pytest.mark.parametrize("version", ["1.2.3", "1.2.3rc10"])
+def test_helm_takes_the_version_that_a_chart_is_given(helm: Path, tmp_path: Path, version: str) -> None:
+    shutil.copytree(CHART, tmp_path / "slackwater")
+    (described := tmp_path / "slackwater/Chart.yaml").write_text(
+        re.sub(r"(?m)^version: .*$", f"version: {as_chart(version)}", (CHART / "Chart.yaml").read_text())
+    )
+    assert as_chart(version) in described.read_text()
+    ask(helm, "lint", str(tmp_path / "slackwater"))

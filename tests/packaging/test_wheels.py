@@ -86,7 +86,7 @@ def test_the_service_brings_the_files_that_it_reads(wheels: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
-@pytest.mark.parametrize("platform", ["windows", "x86_64-apple-darwin", "aarch64-apple-darwin"])
+@pytest.mark.parametrize("platform", ["windows", "x86_64-apple-darwin", "aarch64-apple-darwin", "aarch64-manylinux_2_40"])
 def test_everything_that_the_command_needs_has_wheels(
     wheels: Path, constraints: Path, tmp_path: Path, platform: str, version: str
 ) -> None:

@@ -11,16 +11,17 @@ import pytest
 from packaging.requirements import Requirement
 
 from deploy.image import layers, oci
+from deploy.image.merge import NotOneImage, merge
 from deploy.sbom import cyclonedx, spdx
 from deploy.sbom.__main__ import main
-from deploy.sbom.inventory import Component, Inventory, of_image, of_wheel
+from deploy.sbom.inventory import Component, Inventory, of_images, of_wheel
 
 CREATED = datetime(2026, 12, 1, tzinfo=UTC)
 SERIAL = UUID("12345678-1234-5678-1234-567812345678")
 CONTROL = """\
 Package: libssl3t64
 Version: 3.5.9-1~deb13u1
-Architecture: amd64
+Architecture: {}
 Description: a library
  of several lines
 X-Slackwater-Sha256: {}
@@ -36,15 +37,16 @@ def a_wheel(folder: Path, needs: Sequence[str], name: str = "slackwater") -> Pat
     return path
 
 
-def an_image(folder: Path) -> Path:
+def an_image(folder: Path, *, architecture: str = "amd64", version: str = "9.0.0", revision: str = "c") -> Path:
+    folder = folder / architecture
     root = folder / "root"
     status, site = root / "var/lib/dpkg/status.d", root / "usr/local/lib/python3.13/dist-packages/Some_Thing-1.5.dist-info"
     status.mkdir(parents=True)
     site.mkdir(parents=True)
-    (status / "libssl3t64").write_text(CONTROL.format("ab" * 32))
+    (status / "libssl3t64").write_text(CONTROL.format(architecture, "ab" * 32))
     (site / "METADATA").write_text(METADATA.format("Some_Thing", "1.5", "Classifier: License :: OSI Approved :: BSD License\n"))
     layer = layers.write(root, folder / "layer.tar.gz", content="")
-    oci.write(folder / "layout", [layer], version="9.0.0", architecture="amd64", created=0, revision="")
+    oci.write(folder / "layout", [layer], version=version, architecture=architecture, created=0, revision=revision)
     return folder / "layout"
 
 
@@ -74,7 +76,7 @@ def test_versions_are_those_of_the_lock_file(tmp_path: Path) -> None:
 
 
 def test_an_image_has_debians_packages_and_the_distributions_of_its_layers(tmp_path: Path) -> None:
-    found = of_image(an_image(tmp_path))
+    (found,) = of_images(an_image(tmp_path))
     assert found.components == (
         Component(
             name="libssl3t64",
@@ -88,20 +90,52 @@ def test_an_image_has_debians_packages_and_the_distributions_of_its_layers(tmp_p
 
 
 def test_both_documents_have_every_component_and_are_the_same_each_time(tmp_path: Path) -> None:
-    found = of_image(an_image(tmp_path))
+    (found,) = of_images(an_image(tmp_path))
     ours, theirs = (document.text(found, created=CREATED, serial=SERIAL) for document in (cyclonedx, spdx))
     assert ours == cyclonedx.text(found, created=CREATED, serial=SERIAL)
     assert theirs == spdx.text(found, created=CREATED, serial=SERIAL)
     listed = json.loads(ours)
     assert listed["metadata"]["timestamp"] == "2026-12-01T00:00:00+00:00"
-    assert listed["metadata"]["component"]["name"] == "slackwater-image"
+    assert listed["metadata"]["component"]["name"] == "slackwater-image-amd64"
     assert [each["name"] for each in listed["components"]] == ["libssl3t64", "some-thing"]
     packages = {each["name"]: each for each in json.loads(theirs)["packages"]}
-    assert packages.keys() == {"slackwater-image", "libssl3t64", "some-thing"}
+    assert packages.keys() == {"slackwater-image-amd64", "libssl3t64", "some-thing"}
     assert packages["libssl3t64"]["checksums"] == [{"algorithm": "SHA256", "checksumValue": "ab" * 32}]
     assert packages["some-thing"]["licenseComments"] == "BSD License"
     kinds = [each["relationshipType"] for each in json.loads(theirs)["relationships"]]
     assert kinds == ["DESCRIBES", "CONTAINS", "CONTAINS"]
+
+
+def test_images_of_several_architectures_become_one_with_a_bill_for_each(tmp_path: Path) -> None:
+    layouts = [an_image(tmp_path, architecture=each) for each in ("arm64", "amd64")]
+    digest = merge(tmp_path / "all", layouts, version="9.0.0")
+    assert merge(tmp_path / "again", layouts[::-1], version="9.0.0") == digest, "in any order"
+    assert (tmp_path / "again/index.json").read_bytes() == (tmp_path / "all/index.json").read_bytes()
+    alone = {each["platform"]["architecture"]: each["digest"] for layout in layouts for each in oci.manifests(layout)}
+    merged = {each["platform"]["architecture"]: each["digest"] for each in oci.manifests(tmp_path / "all")}
+    assert merged == alone
+    assert merged.keys() == {"amd64", "arm64"}
+    for layout in layouts:
+        for path in (layout / "blobs/sha256").iterdir():
+            assert (tmp_path / "all/blobs/sha256" / path.name).read_bytes() == path.read_bytes()
+    bills = {each.subject.name: each for each in of_images(tmp_path / "all")}
+    assert bills.keys() == {"slackwater-image-amd64", "slackwater-image-arm64"}
+    assert "arch=arm64" in bills["slackwater-image-arm64"].components[0].purl
+
+
+def test_images_that_do_not_belong_together_are_refused_by_name(tmp_path: Path) -> None:
+    one = an_image(tmp_path / "one", architecture="amd64")
+    into = tmp_path / "all"
+    with pytest.raises(NotOneImage, match=r"both of amd64, want one of each"):
+        merge(into, [one, an_image(tmp_path / "two")], version="9.0.0")
+    with pytest.raises(NotOneImage, match=r"from the commits \['c', 'd'\], want one"):
+        merge(into, [one, an_image(tmp_path / "two", architecture="arm64", revision="d")], version="9.0.0")
+    with pytest.raises(NotOneImage, match=r"is of version 8\.0\.0, want 9\.0\.0"):
+        merge(into, [one, an_image(tmp_path / "old", architecture="arm64", version="8.0.0")], version="9.0.0")
+    merge(tmp_path / "merged", [one], version="9.0.0")
+    with pytest.raises(NotOneImage, match="want one image of one architecture"):
+        merge(into, [tmp_path / "merged"], version="9.0.0")
+    assert not into.exists()
 
 
 def test_a_document_that_is_not_valid_is_not_written() -> None:

@@ -28,6 +28,9 @@ def test_all_places_have_the_version_of_both_packages() -> None:
 def test_a_new_version_is_set_everywhere_and_nothing_else_changes(copy: Path) -> None:
     assert main(["7.8.9rc1"], copy) == 0
     assert {version for _, version in found(copy)} == {"7.8.9rc1"}
+    chart = (copy / "deploy/chart/Chart.yaml").read_text()
+    assert "\nversion: 7.8.9-rc.1\n" in chart, "charts follow SemVer"
+    assert '\nappVersion: "7.8.9rc1"\n' in chart
     set_everywhere(slackwater.__version__, copy)
     for file, _, _ in PLACES:
         assert (copy / file).read_text() == (ROOT / file).read_text()

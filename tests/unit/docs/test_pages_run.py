@@ -48,6 +48,7 @@ ELSEWHERE: Final = {
     "apt-get install": "changes the machine",
     "docker build": "no container engine: tests/unit/deploy/test_image_recipe.py",
     "skopeo copy": "needs a registry",
+    "helm push": "needs a registry",
     "git tag": "makes a release",
     "git push": "makes a release",
     "git checkout": "makes a release again",
