@@ -3,7 +3,7 @@
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from msgspec import structs
@@ -19,12 +19,14 @@ from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGro
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
+from slackwater.controllers.scaleup.costs import GroupCost
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.effects import Bind, DrainOrder, Evict
 from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeSeen, PodSeen, Synced, TimePassed
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.prices import Basis, Price
 from slackwater.model.storage import Storage
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import HistoryQuery, Outcome
@@ -87,20 +89,29 @@ _SLACK: dict[str, Any] = {
 }
 
 
+ZONE: Final = "topology.kubernetes.io/zone"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+#: Of the nodes of a large cluster: four groups, three zones, two types.
+_LABELS: Final = tuple(
+    {NODE_GROUP: f"pool-{number % 4}", ZONE: f"zone-{number % 3}", INSTANCE_TYPE: f"standard-{16 if number % 2 else 32}"}
+    for number in range(12)
+)
+
+
 class Ready:
     ready = True
     unlisted: tuple[str, ...] = ()
 
 
 def a_large_state_machine(n_nodes: int, pods_each: int) -> StateMachine:
-    """Nodes of four groups, most of them half full."""
+    """Nodes of four groups, from nearly empty to full."""
     state_machine = StateMachine(installed.POLICY)
     now = Instant(0.0)
     for number in range(n_nodes):
         name = f"node-{number:05}"
-        state_machine.apply(NodeSeen(a_node(name, cpu="16", memory="64Gi", labels={NODE_GROUP: f"pool-{number % 4}"})), now)
+        state_machine.apply(NodeSeen(a_node(name, cpu="16", memory="64Gi", labels=_LABELS[number % 12])), now)
         for pod in range(pods_each):
-            cpu = ("250m", "500m", "2")[(number + pod) % 3]
+            cpu = ("250m", "500m", "2", "3500m", "3")[(number // 7 + pod % 2) % 5]
             state_machine.apply(PodSeen(a_pod(f"p-{number}-{pod}", on=name, cpu=cpu)), now)
     state_machine.apply(Synced(), now)
     return state_machine
@@ -115,7 +126,7 @@ def ten_nodes() -> tuple[StateMachine, Instant]:
             f"{group}-{number}",
             cpu="8" if number != 9 else "10",
             memory="32Gi" if number < 6 else "64Gi",
-            labels={NODE_GROUP: group},
+            labels={NODE_GROUP: group, ZONE: f"zone-{number % 3}", INSTANCE_TYPE: f"{group}-8"},
             ready=number != 4,
             unschedulable=number == 5,
         )
@@ -198,6 +209,10 @@ def a_loop() -> dict[str, Any]:
     return {**record_document(_record()), "slack": _SLACK}
 
 
+def _price(micros: int, basis: Basis = "configured") -> Price:
+    return Price(micros=micros, currency="USD", basis=basis)
+
+
 def _record() -> LoopRecord:
     """The autoscaler's last loop: one group grows, one backs off."""
     general, memory = (
@@ -239,6 +254,12 @@ def _record() -> LoopRecord:
         pending=PendingCounts(helped=2, unhelpable=1, passed_over=1),
         planned={GroupName("general"): 3},
         needed_by={GroupName("general"): NeededBy(n_pods=2, first=tuple(pod.key for pod in _pending()[:2]))},
+        costs={
+            GroupName("general"): GroupCost(node=_price(384_000), present=_price(6 * 384_000), planned=_price(3 * 384_000)),
+            GroupName("memory"): GroupCost(
+                node=_price(1_344_000, "formula"), present=_price(5_376_000, "formula"), planned=None
+            ),
+        },
         asked=[(Grow(group=GroupName("general"), provider="kwok", seen=6, to=9), None)],
         scale_down=ScaleDownRecord(
             unneeded={GroupName("memory"): 1}, cooling={GroupName("general"): "it has grown 12 s ago"}, under_way=(2, 2)
@@ -253,7 +274,10 @@ def some_decisions() -> DecisionLog:
     for number in range(4):
         effect = Bind(PodUid(f"u{number}"), PodKey("default", f"web-0{number}"), NodeName(f"general-{number}"))
         decision_log.note(effect, Outcome("done"))
-    decision_log.note(Evict(uid=PodUid("v"), key=PodKey("default", "worker-30"), node=NodeName("general-3")), Outcome("done"))
+    for name in ("worker-30", "worker-31", "web-30"):
+        decision_log.note(Evict(uid=PodUid(name), key=PodKey("default", name), node=NodeName("general-3")), Outcome("done"))
+    for name in ("proxy-a", "proxy-b"):
+        decision_log.seen("bind", "pods", f"kube-system/{name}", "to general-0 after 0 s", related=("daemonset proxy",))
     refused = Outcome("refused", code=409, detail="pod is already assigned")
     decision_log.note(Bind(PodUid("w"), PodKey("default", "cache-55"), NodeName("general-2")), refused)
     decision_log.loop(_record())
@@ -287,6 +311,8 @@ def _figures(observer: DashboardObserver) -> None:
             "nodesAdded": 2 * (step == 100),
             "binds": step % 7,
             "failures": int(step % 40 == 0),
+            "evictions": 3 * (step in {120, 121, 180}),
+            "costMicros": (8 if step < 100 else 10) * 768_000,
             "decisions.bind": step % 7,
             "decisions.grow": int(step == 95),
             "decisions.wait": int(step % 40 == 0),

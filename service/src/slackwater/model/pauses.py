@@ -33,6 +33,15 @@ def pauses_of(data: Mapping[str, str]) -> tuple[Pause, ...]:
     return tuple(Pause(activity=activity, note=note) for activity, note in notes.items() if note is not None)
 
 
+def pause_text(pauses: Iterable[Pause]) -> str:
+    """What is paused, in one line for people; empty if nothing is."""
+    by_note: dict[str, list[str]] = {}
+    for pause in pauses:
+        by_note.setdefault(pause.note, []).append(pause.activity)
+    parts = (f"{', '.join(activities)} {note}".rstrip() for note, activities in by_note.items())
+    return f"Paused: {'; '.join(parts)}. `slackwater resume` ends it." if by_note else ""
+
+
 def unknown_keys(data: Iterable[str]) -> list[str]:
     """The keys of the ConfigMap's data that name no activity, sorted."""
     return sorted(set(data) - {ALL, *ACTIVITIES})

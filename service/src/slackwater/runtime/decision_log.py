@@ -82,7 +82,7 @@ class Decision:
 
 class DecisionLog:
     """The newest decisions, a bounded number of each kind. `wall` returns Unix seconds. `counts` is the number of decisions of
-    each kind since this process started."""
+    each kind since this process started, `n_evicted` that of the pods among them that were evicted or deleted as victims."""
 
     def __init__(self, wall: Callable[[], float]) -> None:
         self._wall = wall
@@ -90,6 +90,7 @@ class DecisionLog:
         self._effects: dict[str, deque[_Note]] = {kind: deque(maxlen=_KEPT) for kind in _KINDS.values()}
         self._others: dict[str, deque[Decision]] = {kind: deque(maxlen=_KEPT) for kind in KINDS}
         self.counts: Counter[str] = Counter()
+        self.n_evicted = 0
         #: What the last loop withheld: the decision for each of these effects.
         self._withheld: dict[Hashable, Decision] = {}
 
@@ -104,6 +105,7 @@ class DecisionLog:
         if kind is not None:
             self._number += 1
             self.counts[kind] += 1
+            self.n_evicted += isinstance(effect, Evict | DeleteVictim) and outcome.verdict == "done"
             self._effects[kind].append((self._number, self._wall(), effect, outcome))
 
     def seen(

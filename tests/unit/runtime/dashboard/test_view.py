@@ -39,7 +39,7 @@ def test_nodes_are_columns_of_integers() -> None:
     nodes = take_nodes(a_state_machine(), None)
     numbers = dict(zip(LINES, nodes.numbers.tolist(), strict=True))
     assert nodes.names == ["a", "b"]
-    assert [nodes.groups[index] for index in nodes.group] == ["g", ""]
+    assert [nodes.facets["group"].texts[index] for index in nodes.facets["group"].of] == ["g", ""]
     assert (numbers["cpu.total"], numbers["cpu.reserved"], numbers["pods"]) == ([4000, 8000], [0, 3000], [0, 1])
     assert numbers["flags"] == [NOT_READY | CORDONED, 0]
 

@@ -31,6 +31,7 @@ from slackwater.model.authority import SHADOW
 from slackwater.model.history import PastOfObject
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.json_answer import JsonAnswer, written
+from slackwater.model.pauses import pause_text
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, ReportLog, WhatIf
 from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
@@ -142,8 +143,8 @@ def ops_app(
     status = StatusOf(state_machine, readiness, sources, clock)
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
-    notice = "Shadow: nothing is written" if shadow else ""
-    add_pages(app, notice)
+    always = ("Shadow: nothing is written",) if shadow else ()
+    add_pages(app, always)
     about = partial(_about, status, sources)
     observer = DashboardObserver(state_machine, decision_log, about, clock=clock, wall=wall)
     app.state.observer = observer
@@ -151,7 +152,7 @@ def ops_app(
     add_series(app, observer)
     add_stream(app, frames, listeners, ready=lambda: readiness.ready)
     add_drains(app, cancel_drain, shadow=shadow)
-    add_explain(app, explain, ready=lambda: readiness.ready, notice=notice)
+    add_explain(app, explain, ready=lambda: readiness.ready, notices=lambda: (pause_text(state_machine.pauses), *always))
     add_history(app, what_happened)
     add_report(app, report_log)
     add_what_if(app, what_if, ready=lambda: readiness.ready)

@@ -7,7 +7,7 @@
   bodies in memory are bounded.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
 import anyio
@@ -63,15 +63,15 @@ _EXPLAINED: Final[tuple[tuple[str, Explained, bool, str], ...]] = (
 )
 
 
-def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool], notice: str = "") -> None:
-    """Adds one route for each kind of object. All of them answer 503 until `ready`. Pages have the `notice` at the top."""
+def add_explain(app: FastAPI, explain: Explain, *, ready: Callable[[], bool], notices: Callable[[], Sequence[str]]) -> None:
+    """Adds one route for each kind of object. All of them answer 503 until `ready`. Pages have the `notices` at the top."""
 
     async def answer(what: Explained, namespace: str, name: str, request: Request) -> Response:
         _check_ready(ready)
         try:
             found = await explain(what, namespace, name)
             if prefers_html(request.headers.get("accept", "")) and request.query_params.get("format") != "json":
-                return HTMLResponse(why_page(found, request.url.path, notice), headers=HEADERS)
+                return HTMLResponse(why_page(found, request.url.path, notices()), headers=HEADERS)
             return Response(found, media_type=JSON, headers={"vary": "accept"})
         except NothingThere as missing:
             raise HTTPException(NOT_FOUND, str(missing)) from missing

@@ -43,7 +43,7 @@ from slackwater.model.history import HistoryLine
 from slackwater.model.ids import Instant, NodeName, Row, UnixTime
 from slackwater.model.nodegroups import AS_TEMPLATE, GroupName, Membership
 from slackwater.model.objects import Pod
-from slackwater.model.pauses import Pause
+from slackwater.model.pauses import Pause, pause_text
 from slackwater.model.scheduler_profile import with_default_spread
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -109,8 +109,7 @@ class ExplainQuestion:
                 explanation = self._explained(replica, explain_input)
         finally:
             explain_input.snapshot.judge_by(None)
-        remarks = tuple(f"{pause.activity} is paused {pause.note}; `slackwater resume` ends that" for pause in self.pauses)
-        remarks += self.slack_cuts
+        remarks = tuple(filter(None, (pause_text(self.pauses), *self.slack_cuts)))
         return msgspec.json.encode(msgspec.structs.replace(explanation, remarks=remarks, history=self.history))
 
     def _input(self, replica: SnapshotReplica) -> ExplainInput:

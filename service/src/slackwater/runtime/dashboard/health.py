@@ -98,9 +98,6 @@ def _of_service(status: Mapping[str, Any]) -> Iterator[HealthProblem]:
             yield HealthProblem(
                 code=f"certificate {name}", grave=True, text=text, todo="Replace the files of the listener.", view="overview"
             )
-    if paused := status.get("paused"):
-        text = f"A person has paused {first_few(sorted(paused), _MOST_NAMED)}"
-        yield HealthProblem(code="paused", grave=False, text=text, todo="`slackwater resume` ends the pause.", view="overview")
 
 
 def _of_nodes(state_machine: StateMachine, now: Instant, wall: UnixTime) -> Iterator[HealthProblem]:

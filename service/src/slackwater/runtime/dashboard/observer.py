@@ -8,6 +8,7 @@ nodes to `decision_log`, the figures of the last hour and day to `series`, and w
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 import anyio
@@ -20,6 +21,7 @@ from slackwater.runtime.dashboard.pending import waits, without_numbers
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import KINDS, DecisionLog
 from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol.money import MICROS
 
 LOOK_SECONDS: Final = 1.0
 #: Pods or nodes read before other tasks get a turn: about two milliseconds.
@@ -104,9 +106,9 @@ class DashboardObserver:
             self._look_at_preemptions()
             await anyio.lowlevel.checkpoint()
             wall = UnixTime(self._wall())
-            self.series.take(wall, self._figures(wall))
-            waiting = Waiting(total=len(self._pending), oldest_at=self._oldest(wall))
             about = self._about()
+            self.series.take(wall, self._figures(wall, about["autoscaler"]))
+            waiting = Waiting(total=len(self._pending), oldest_at=self._oldest(wall))
             found = problems(
                 self._state_machine, waiting, status=about["status"], loop=about["autoscaler"], now=self._clock(), wall=wall
             )
@@ -149,7 +151,9 @@ class DashboardObserver:
         if self._state_machine.policy.bind:
             return  # the effect of the bind is in the log already
         text = f"to {node} after {max(0, int(now - before.created_at))} s"
-        self.decision_log.seen("bind", "pods", before.key, text, related=(f"nodes {node}",))
+        owner = pod.eviction_facts.owner
+        daemon = () if owner is None or owner.kind != "DaemonSet" else (f"daemonset {owner.name}",)
+        self.decision_log.seen("bind", "pods", before.key, text, related=(f"nodes {node}", *daemon))
 
     # --- nodes, figures ---------------------------------------------------------------------------------------------------
 
@@ -186,7 +190,7 @@ class DashboardObserver:
     def _oldest(self, wall: UnixTime) -> UnixTime:
         return min((pod.created_at for pod in self._pending.values()), default=wall)
 
-    def _figures(self, wall: UnixTime) -> dict[str, int]:
+    def _figures(self, wall: UnixTime, loop: Mapping[str, Any] | None) -> dict[str, int | None]:
         columns, counts = self._state_machine.state.ledger.columns, self._state_machine.state.event_counts
         total, reserved = columns.total.sum(axis=1).tolist(), columns.reserved.sum(axis=1).tolist()
         cpu, memory = (1000 * part // whole if whole else 0 for part, whole in zip(reserved, total, strict=True))
@@ -195,6 +199,7 @@ class DashboardObserver:
             "binds": counts.confirmed + counts.adopted,
             "nodesAdded": self._nodes_added,
             "nodesRemoved": self._nodes_removed,
+            "evictions": self.decision_log.n_evicted,
             **{f"decisions.{kind}": self.decision_log.counts[kind] for kind in KINDS},
         }
         figures = {name: count - self._before.get(name, count) for name, count in grown.items()}
@@ -205,5 +210,12 @@ class DashboardObserver:
             "pending": len(self._pending),
             "oldestPendingSeconds": max(0, int(wall - self._oldest(wall))),
             "nodes": len(self._state_machine.state.nodes),
+            "costMicros": _cost_micros(loop),
             **figures,
         }
+
+
+def _cost_micros(loop: Mapping[str, Any] | None) -> int | None:
+    """What the nodes of all groups cost an hour by the last loop; None without prices."""
+    price = (loop or {}).get("cost", {}).get("present")
+    return None if price is None else int(Decimal(price["perHour"]) * MICROS)

@@ -9,7 +9,7 @@ take a few milliseconds, whatever the number of pods. Deliberately absent: pendi
 autoscaler's loop provides them), HTTP.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import is_
@@ -25,6 +25,7 @@ from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import Node
+from slackwater.model.prices import instance_type_of, zone_of
 from slackwater.model.resources import NOTHING, RESOURCES
 from slackwater.runtime.dump_answer import NodeNumbers
 from slackwater.runtime.state_machine import StateMachine
@@ -201,21 +202,36 @@ CORDONED: Final = 2
 QUARANTINED: Final = 4
 
 
+#: By what the page sorts nodes, and how each is read; "" where a node does not say.
+_FACETS: Final[Mapping[str, Callable[[Node], str]]] = {
+    "group": lambda node: node.labels.get(NODE_GROUP, ""),
+    "zone": zone_of,
+    "type": instance_type_of,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """What the nodes say of one thing, such as their zone: the texts, sorted, and for each node the index of its text."""
+
+    texts: Sequence[str]
+    of: Sequence[int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardNodes:
-    """One copy of all nodes, in the order of their rows. `group` is, for each node, the index of its node group in `groups`.
-    `numbers` has shape (len(LINES), nodes). `version` changes with the set of node names."""
+    """One copy of all nodes, in the order of their rows, with their group, zone and type in `facets`. `numbers` has shape
+    (len(LINES), nodes). `version` changes with the set of node names."""
 
     version: int
     nodes: Sequence[Node]
     names: Sequence[NodeName]
-    groups: Sequence[str]
-    group: Sequence[int]
+    facets: Mapping[str, Facet]
     numbers: Int64
 
 
 def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> DashboardNodes:
-    """Copies the nodes. If no node object has changed since `before`, reuses the names, groups and flags of `before`."""
+    """Copies the nodes. If no node object has changed since `before`, reuses the names, facets and flags of `before`."""
     version = state_machine.state.nodes.names_version
     nodes = [node for node in state_machine.state.nodes.by_row if node is not None]
     rows = np.fromiter(
@@ -224,27 +240,28 @@ def take_nodes(state_machine: StateMachine, before: DashboardNodes | None) -> Da
     same = before is not None and before.version == version
     # A changed node is a new Python object, so identity is enough.
     if same and before is not None and len(before.nodes) == len(nodes) and all(map(is_, before.nodes, nodes)):
-        names, groups, group = before.names, before.groups, before.group
+        names, facets = before.names, before.facets
         flags = before.numbers[-1] & ~QUARANTINED
     else:
         names = [node.name for node in nodes]
-        labels = [node.labels.get(NODE_GROUP, "") for node in nodes]
-        groups = sorted(set(labels))
-        index = {label: number for number, label in enumerate(groups)}
-        group = [index[label] for label in labels]
+        facets = {name: _facet([read(node) for node in nodes]) for name, read in _FACETS.items()}
         flags = np.array([NOT_READY * (not node.ready) + CORDONED * node.unschedulable for node in nodes], np.int64)
     flags = flags | QUARANTINED * np.isin(rows, state_machine.state.quarantine.rows)
     columns = state_machine.state.ledger.columns
     amounts = [getattr(columns, column)[r, rows] for r in range(len(RESOURCES)) for _, column in _COLUMNS]
     pods = np.array([state_machine.state.reservations.count_on(name) for name in names], np.int64)
     numbers = np.vstack([*amounts, pods, flags]) if nodes else np.zeros((len(LINES), 0), np.int64)
-    return DashboardNodes(version=version, nodes=nodes, names=names, groups=groups, group=group, numbers=numbers)
+    return DashboardNodes(version=version, nodes=nodes, names=names, facets=facets, numbers=numbers)
+
+
+def _facet(texts: Sequence[str]) -> Facet:
+    ordered = sorted(set(texts))
+    index = {text: number for number, text in enumerate(ordered)}
+    return Facet(ordered, [index[text] for text in texts])
 
 
 def changed(before: DashboardNodes, after: DashboardNodes) -> Rows | None:
-    """Positions (indices into `nodes`) whose numbers differ; None if the set of nodes or their groups changed."""
-    if before.version != after.version or before.names != after.names or before.group != after.group:
-        return None
-    if before.groups != after.groups:
+    """Positions (indices into `nodes`) whose numbers differ; None if the set of nodes or one of their facets changed."""
+    if before.version != after.version or before.names != after.names or before.facets != after.facets:
         return None
     return np.flatnonzero((before.numbers != after.numbers).any(axis=0))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.http.dashboard.routes import PAGE_HEADERS, notice_html
+from slackwater.adapters.http.dashboard.routes import PAGE_HEADERS, notices_html
 from slackwater.model.texts import count_text
 
 HEADERS: Final = {**PAGE_HEADERS, "vary": "accept"}
@@ -31,7 +31,7 @@ def prefers_html(accept: str) -> bool:
     return "text/html" in accept
 
 
-def why_page(explanation: bytes, path: str, notice: str = "") -> str:
+def why_page(explanation: bytes, path: str, notices: Sequence[str] = ()) -> str:
     found = msgspec.json.decode(explanation)
     title = escape(f"Why: {found['object']}")
     return (
@@ -39,9 +39,9 @@ def why_page(explanation: bytes, path: str, notice: str = "") -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">'
         '<link rel="icon" href="/dashboard/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/dashboard/look.css">'
         '<link rel="stylesheet" href="/dashboard/bars.css"><link rel="stylesheet" href="/dashboard/views.css">'
-        f'</head><body><main class="page"><p><a href="/">Slackwater</a></p>{notice_html(notice)}'
+        f'</head><body><main class="page"><p><a href="/">Slackwater</a></p>{notices_html(notices)}'
         f"<h1>{escape(found['object'])}</h1>"
-        f"{fragment(found, path)}{_history(found.get('history', ()))}</main></body></html>"
+        f"{fragment(found, path, notices)}{_history(found.get('history', ()))}</main></body></html>"
     )
 
 
@@ -51,8 +51,9 @@ def _history(entries: Iterable[Json]) -> str:
     return f'<h2>What happened last</h2><ol class="story">{"".join(rows)}</ol>' if rows else ""
 
 
-def fragment(found: Json, path: str) -> str:
-    """Renders the explanation as one HTML element, without a page around it. `path` is the explanation's URL path."""
+def fragment(found: Json, path: str, told: Sequence[str] = ()) -> str:
+    """Renders the explanation as one HTML element, without a page around it. `path` is the explanation's URL path, `told` what
+    is said above it already."""
     minimal = "".join(_minimal(each) for each in found["minimal"])
     json_link = f'<p class="dim"><a href="{escape(path)}?format=json">The same as JSON</a></p>'
     sections = (
@@ -63,7 +64,7 @@ def fragment(found: Json, path: str) -> str:
         _facts(found["facts"]) + json_link,
     )
     parts = _remedies(found) + "".join(f"<section>{section}</section>" for section in sections if section)
-    head = f'<p class="sentence">{escape(sentence(found))}</p>{_notes(found)}'
+    head = f'<p class="sentence">{escape(sentence(found))}</p>{_notes(found, told)}'
     return f'<div id="explanation">{head}<div class="parts">{parts}</div></div>'
 
 
@@ -105,8 +106,9 @@ def _plain(reason: Json) -> str:
     return str(reason["text"]).removeprefix("Slackwater: ").removeprefix("node(s) ")
 
 
-def _notes(found: Json) -> str:
-    return "".join(f'<p class="notes">{escape(note)}</p>' for note in (*found.get("remarks", ()), *found.get("notes", ())))
+def _notes(found: Json, told: Sequence[str]) -> str:
+    notes = (note for note in (*found.get("remarks", ()), *found.get("notes", ())) if note not in told)
+    return "".join(f'<p class="notes">{escape(note)}</p>' for note in notes)
 
 
 def _remedies(found: Json) -> str:

@@ -9,7 +9,7 @@
 - `GET /series`: the overview's figures of the last hour and day. `GET /dashboard/story/...`: what happened to one object.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from html import escape
 from importlib import resources
@@ -21,7 +21,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from msgspec import Meta, convert
 from starlette.types import Receive, Scope, Send
 
-from slackwater.adapters.http.answers import described, encoded
+from slackwater.adapters.http.answers import JSON, described, encoded
 from slackwater.adapters.http.dashboard.update_frames import PERIOD_SECONDS, Frames
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.runtime.dashboard.observer import DashboardObserver
@@ -42,19 +42,19 @@ _MEDIA: Final = {
 }
 
 
-#: Where a page has the notice that concerns all its views.
-_NOTICE: Final = "<!-- notice -->"
+#: Where the page has the notices that concern all its views.
+_NOTICES: Final = "<!-- notices -->"
 
 
-def notice_html(notice: str) -> str:
-    """The notice at the top of each page; empty if there is none."""
-    return f'<p class="notice">{escape(notice)}</p>' if notice else ""
+def notices_html(notices: Iterable[str]) -> str:
+    """The notices at the top of each page, without empty ones."""
+    return "".join(f'<p class="notice">{escape(notice)}</p>' for notice in notices if notice)
 
 
-def add_pages(app: FastAPI, notice: str = "") -> None:
-    """Adds the page at `/` and its other files under `/dashboard/`. `notice` is shown above every view."""
+def add_pages(app: FastAPI, notices: Iterable[str]) -> None:
+    """Adds the page at `/` and its other files under `/dashboard/`. `notices` are shown above every view."""
     source = resources.files(__package__).joinpath("static", "index.html").read_text("utf-8")
-    page = source.replace(_NOTICE, notice_html(notice))
+    page = source.replace(_NOTICES, notices_html(notices))
 
     @app.get("/", response_class=HTMLResponse, summary="The dashboard")
     async def dashboard() -> HTMLResponse:
@@ -216,7 +216,7 @@ def add_series(app: FastAPI, observer: DashboardObserver) -> None:
         "/series", summary="Figures of the last hour and day", response_class=Response, responses={200: described(SeriesAnswer)}
     )
     async def series() -> Response:
-        return encoded(observer.series.answer())
+        return Response(observer.series.encoded(), media_type=JSON)
 
     def story_of(kind: str, name: str) -> Response:
         steps = observer.decision_log.story(kind, name, _MOST_STEPS)

@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.pauses import pause_text
 from slackwater.runtime.dashboard import view
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.pending import PendingGroups, waits
@@ -118,9 +119,8 @@ class Frames:
         current = view.sections(self._state_machine, self._clock(), UnixTime(self._wall()))
         current |= {"pending": pending, **self._about()}
         await anyio.lowlevel.checkpoint()
-        current["health"] = {"problems": self._observer.problems}
-        current["series"] = msgspec.to_builtins(self._observer.series.answer())
-        return {name: _encode(section) for name, section in current.items()}
+        current["health"] = {"problems": self._observer.problems, "paused": pause_text(self._state_machine.pauses)}
+        return {name: _encode(section) for name, section in current.items()} | {"series": self._observer.series.encoded()}
 
     async def _pending(self) -> dict[str, Any]:
         """The pending pods that the dashboard's observer saw a moment ago, without those that have a node by now."""
@@ -142,8 +142,7 @@ class Frames:
             nodes = {
                 "lines": LINES,
                 "names": last.nodes.names,
-                "groups": last.nodes.groups,
-                "group": last.nodes.group,
+                "facets": last.nodes.facets,
                 "numbers": last.nodes.numbers.tolist(),
             }
             everything = {"seq": last.seq, "nodes": nodes, **raw, "timeline": timeline}

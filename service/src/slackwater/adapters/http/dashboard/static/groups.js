@@ -1,6 +1,6 @@
 // Node groups as the autoscaler's last loop saw them: targets, nodes in creation, what waits for a limit, cool-downs.
 import { el, empty, tag } from "./dom.js";
-import { duration, many, money, number } from "./units.js";
+import { clock, duration, many, money, number } from "./units.js";
 import { whyLink } from "./why.js";
 
 // What of a group's cost is shown, each for an hour.
@@ -35,7 +35,7 @@ class GroupsView {
   parts(loop) {
     const { pending, seconds } = loop;
     const parts = [
-      el("p", {}, `Loop ${number(loop.loop)} took ${seconds.whole.toFixed(2)} s. ${many(loop.inCreation, "node")} in creation. Of ${many(pending.total, "pending pod")}: ${number(pending.helped)} get new nodes, ${number(pending.schedulable)} fit what is there or coming, ${number(pending.unhelpable)} cannot be helped, ${number(pending.passedOver + pending.notLookedAt)} are not counted.`),
+      el("p", {}, `Loop ${number(loop.loop)} of ${clock(Date.parse(loop.at) / 1000)} took ${seconds.whole.toFixed(2)} s. ${many(loop.inCreation, "node")} in creation. Of ${many(pending.total, "pending pod")}: ${number(pending.helped)} get new nodes, ${number(pending.schedulable)} fit what is there or coming, ${number(pending.unhelpable)} cannot be helped, ${number(pending.passedOver + pending.notLookedAt)} are not counted.`),
     ];
     const costs = [["present", "The nodes of all groups cost"], ["planned", "the planned ones"]].filter(([name]) => loop.cost?.[name]);
     if (costs.length) parts.push(el("p", {}, `${costs.map(([name, what]) => `${what} ${money(loop.cost?.[name])}`).join(", ")} an hour.`));

@@ -1,89 +1,154 @@
-// Every node as a cell on one canvas: colour by the larger reserved share, border by pressure, a block for each group, the
-// fullest first. One drawing serves thousands of nodes; arrow keys move a cursor, Enter opens the node.
-import { el, setText } from "./dom.js";
+// Every node as a cell on one canvas: colour by a share of the node, border by pressure, a block for each group, zone or type,
+// the fullest first. One drawing serves thousands of nodes; arrow keys move a cursor, Enter opens the node.
+import { el, setAttribute, setText } from "./dom.js";
 import { NOT_READY, CORDONED, QUARANTINED } from "./state.js";
-import { cpu, memory, percent } from "./units.js";
+import { cpu, many, memory, percent } from "./units.js";
 
-const HEAD = 18;
-const STEPS = 6;
-const NUMBERED = 30; // cells of this size have room for their number
-const SIZES = [64, 48, 34, 28, 22, 18, 14, 12, 10];
+// The shares, in percent, where a colour begins. They lie closer where nodes are mostly filled to.
+export const BANDS = [0, 25, 50, 60, 70, 80, 90];
+export const band = (share) => Math.max(0, BANDS.findLastIndex((least) => 100 * share >= least));
+const SIZES = [5, 4, 3.2, 2.6, 2.1, 1.7, 1.4, 1.2, 1, 0.85, 0.7, 0.6, 0.5, 0.42]; // of a cell, in rem
+const NUMBERED = 1.7; // cells of this size have room for their number
+const ROWS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 34, 44]; // of cells in a shelf of blocks
+const LEAST_SHARE = 0.42; // of the window's height, where the map begins far down
+const FACETS = { group: "node group", zone: "zone", type: "instance type" };
+const each = (resource) => (line, row) => line[`${resource}.reserved`][row] / Math.max(1, line[`${resource}.total`][row]);
+const SHARES = {
+  most: ["the larger share", (line, row) => Math.max(each("cpu")(line, row), each("memory")(line, row))],
+  cpu: ["CPU reserved", each("cpu")],
+  memory: ["memory reserved", each("memory")],
+};
+
+const choice = (label, options, changed) => {
+  const select = el("select", { onchange: () => changed(select.value) }, ...options.map(([value, text]) => el("option", { value }, text)));
+  return { select, element: el("label", {}, label, select) };
+};
 
 export class HeatMap {
-  constructor({ open }) {
+  // `open(name)` opens a node's page; `choose(name, value)` keeps a choice in the address.
+  constructor({ open, choose }) {
     this.open = open;
     this.cells = [];
     this.at = 0;
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "Nodes by reserved share" });
     this.told = el("p", { class: "dim told", role: "status" });
-    const key = el("ul", { class: "legend", "aria-label": "What the colours show" }, ...["0", "20", "40", "60", "80", "100 %"].map((text, step) => el("li", {}, el("span", { class: `cell heat${step}`, "aria-hidden": "true" }), text)),
+    this.by = choice("Blocks by", Object.entries(FACETS), (value) => choose("by", value));
+    this.colour = choice("Colour by", Object.entries(SHARES).map(([value, [text]]) => [value, text]), (value) => choose("colour", value));
+    const texts = BANDS.map((least, at) => (at ? (BANDS[at + 1] ? `${least} to ${BANDS[at + 1]} %` : `${least} % or more`) : `below ${BANDS[1]} %`));
+    const key = el("ul", { class: "legend", "aria-label": "What the colours show" }, ...texts.map((text, at) => el("li", {}, el("span", { class: `cell heat${at}`, "aria-hidden": "true" }), text)),
       el("li", {}, el("span", { class: "cell pressed", "aria-hidden": "true" }), "pressure or over Total"), el("li", {}, el("span", { class: "cell away", "aria-hidden": "true" }), "takes no pods"));
-    this.element = el("div", { class: "heat" }, key, this.canvas, this.told);
+    this.place = el("div", {}, this.canvas);
+    this.element = el("div", { class: "heat" }, el("div", { class: "tools" }, this.by.element, this.colour.element), key, this.place, this.told);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("click", (event) => { this.hover(event); this.enter(); });
     this.canvas.addEventListener("keydown", (event) => this.pressed(event));
     this.canvas.addEventListener("focus", () => { this.say(); this.paint(); });
     this.canvas.addEventListener("blur", () => this.paint());
-    new ResizeObserver(() => { if (this.state) this.draw(this.state); }).observe(this.element);
+    new ResizeObserver(() => { if (this.state) this.draw(this.state, this.query); }).observe(this.element);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.colours = null; this.paint(); });
   }
 
-  draw(state) {
-    this.state = state;
+  draw(state, query) {
+    Object.assign(this, { state, query });
     const width = Math.floor(this.element.clientWidth);
     if (!state.line || !width) return;
-    const shares = state.nodes.names.map((_, row) => Math.max(...["cpu", "memory"].map((r) => state.line[`${r}.reserved`][row] / Math.max(1, state.line[`${r}.total`][row]))));
-    const groups = new Map();
-    shares.forEach((_, row) => { const name = state.groupOf(row) || "no group"; if (!groups.has(name)) groups.set(name, []); groups.get(name).push(row); });
-    const count = shares.length;
-    // The largest cells that leave the map within half of the window's height.
-    const height = (size) => [...groups.values()].reduce((sum, rows) => sum + HEAD + 6 + size * Math.ceil(rows.length / Math.max(1, Math.floor(width / size))), 0);
-    this.size = SIZES.find((size) => height(size) <= innerHeight / 2) ?? SIZES.at(-1);
-    this.perRow = Math.max(1, Math.floor(width / this.size));
-    let top = 0;
-    this.cells = [];
-    this.heads = [];
-    for (const [name, rows] of [...groups].sort(([one], [other]) => (one < other ? -1 : 1))) {
-      rows.sort((one, other) => shares[other] - shares[one] || one - other);
-      this.heads.push({ name: `${name}, ${rows.length}`, top });
-      top += HEAD;
-      rows.forEach((row, index) => this.cells.push({ row, share: shares[row], x: (index % this.perRow) * this.size, y: top + Math.floor(index / this.perRow) * this.size }));
-      top += Math.ceil(rows.length / this.perRow) * this.size + 6;
-    }
+    this.by.select.value = query.get("by") in FACETS ? query.get("by") : "group";
+    this.colour.select.value = query.get("colour") in SHARES ? query.get("colour") : "most";
+    const [told, share] = SHARES[this.colour.select.value];
+    const shares = state.nodes.names.map((_, row) => share(state.line, row));
+    const height = this.lay(this.blocks(shares), width, shares);
     this.at = Math.min(this.at, Math.max(0, this.cells.length - 1));
     const scale = devicePixelRatio || 1;
-    if (this.width !== width || this.height !== top || this.scale !== scale) {
-      Object.assign(this, { width, height: top, scale });
+    if (this.width !== width || this.height !== height || this.scale !== scale) {
+      Object.assign(this, { width, height, scale });
       this.canvas.width = width * scale;
-      this.canvas.height = Math.max(1, top * scale);
-      this.canvas.style.height = `${top}px`;
+      this.canvas.height = Math.max(1, height * scale);
+      this.canvas.style.height = `${height}px`;
     }
-    const full = shares.filter((share) => share >= 0.9).length;
-    const label = `${count} nodes, ${full} of them at least 90 % reserved. Arrow keys move, Enter opens a node.`;
-    if (this.canvas.getAttribute("aria-label") !== label) this.canvas.setAttribute("aria-label", label);
+    const full = shares.filter((one) => one >= 0.9).length;
+    setAttribute(this.canvas, "aria-label", `${many(shares.length, "node")}, ${full} of them at least 90 % full by ${told}. Arrow keys move, Enter opens a node.`);
     this.paint();
+  }
+
+  // The rows of nodes of each block, by name.
+  blocks(shares) {
+    const facet = this.by.select.value;
+    const found = new Map();
+    shares.forEach((_, row) => {
+      const name = this.state.facetOf(facet, row) || `no ${FACETS[facet]}`;
+      if (!found.has(name)) found.set(name, []);
+      found.get(name).push(row);
+    });
+    for (const rows of found.values()) rows.sort((one, other) => shares[other] - shares[one] || one - other);
+    return [...found].sort(([one], [other]) => (one < other ? -1 : 1));
+  }
+
+  // Places the blocks beside one another on shelves, with the largest cells with which they fit into the window's rest.
+  lay(blocks, width, shares) {
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const top = this.place.getBoundingClientRect().top + scrollY;
+    const room = Math.max(innerHeight - top - 9 * rem, LEAST_SHARE * innerHeight);
+    this.font = Math.round(0.78 * rem);
+    this.head = Math.round(1.25 * this.font);
+    const pen = this.canvas.getContext("2d");
+    pen.font = `${this.font}px system-ui, sans-serif`;
+    const named = blocks.map(([name, rows]) => ({ text: `${name}, ${rows.length}`, rows }));
+    for (const block of named) block.least = Math.min(width, pen.measureText(block.text).width + rem);
+    let best = null;
+    for (const size of SIZES.map((cell) => Math.floor(cell * rem))) {
+      for (const high of ROWS) {
+        const shelves = this.shelves(named, width, size, high);
+        if (!best || shelves.height < best.height) best = { ...shelves, size };
+        if (shelves.height <= room) break;
+      }
+      if (best.height <= room) break;
+    }
+    Object.assign(this, { size: best.size, numbered: best.size >= NUMBERED * rem, heads: best.blocks, cells: [] });
+    for (const { x, y, columns, rows } of best.blocks) {
+      rows.forEach((row, at) => this.cells.push({ row, share: shares[row], x: x + (at % columns) * best.size, y: y + this.head + Math.floor(at / columns) * best.size, columns }));
+    }
+    return best.height;
+  }
+
+  // Where each block is if a shelf is `high` cells high; a block that is too wide for that has a higher shelf of its own.
+  shelves(named, width, size, high) {
+    const most = Math.max(1, Math.floor(width / size));
+    const blocks = [];
+    let [x, y, tallest] = [0, 0, 0];
+    for (const { text, rows, least } of named) {
+      const columns = Math.min(most, Math.max(Math.ceil(rows.length / high), Math.min(rows.length, Math.floor(least / size))));
+      const wide = Math.max(columns * size, least);
+      if (x && x + wide > width) [x, y, tallest] = [0, y + tallest, 0];
+      blocks.push({ text, rows, columns, x, y });
+      x += wide + size / 2;
+      tallest = Math.max(tallest, this.head + Math.ceil(rows.length / columns) * size + 8);
+    }
+    return { blocks, height: Math.ceil(y + tallest) };
   }
 
   paint() {
     if (!this.cells.length) return;
     const style = getComputedStyle(this.element);
-    this.colours ??= Array.from({ length: STEPS }, (_, step) => getComputedStyle(this.element.querySelector(`.heat${step}`)).backgroundColor);
+    this.colours ??= BANDS.map((_, at) => getComputedStyle(this.element.querySelector(`.heat${at}`)).backgroundColor);
     const pen = this.canvas.getContext("2d");
     const pressed = getComputedStyle(this.element.querySelector(".pressed")).borderTopColor;
     pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
     pen.clearRect(0, 0, this.width, this.height);
-    pen.font = "12px system-ui, sans-serif";
+    pen.font = `${this.font}px system-ui, sans-serif`;
     pen.fillStyle = style.color;
-    for (const head of this.heads) pen.fillText(head.name, 0, head.top + 13);
-    const side = this.size - 2;
+    for (const head of this.heads) pen.fillText(head.text, head.x, head.y + this.font);
+    const side = this.size - (this.size > 12 ? 2 : 1);
     for (const cell of this.cells) {
       const line = this.state.line;
       const away = line.flags[cell.row] & (NOT_READY | CORDONED | QUARANTINED);
-      const step = Math.min(STEPS - 1, Math.max(0, Math.round(cell.share * (STEPS - 1))));
-      pen.fillStyle = this.colours[step];
+      const colour = this.colours[band(cell.share)];
+      pen.fillStyle = colour;
       pen.fillRect(cell.x, cell.y, side, side);
-      if (side >= NUMBERED) this.number(pen, cell, step, side);
-      if (away) this.strike(pen, cell, side, style.color);
+      if (this.numbered) {
+        pen.fillStyle = inkOn(colour);
+        pen.fillText(String(Math.round(cell.share * 100)), cell.x + 4, cell.y + this.font + 1);
+      }
+      if (away) this.strike(pen, cell, side, inkOn(colour));
       if (cell.share > 1 || line["cpu.capacityPressure"][cell.row] > 0 || line["memory.capacityPressure"][cell.row] > 0) {
         pen.strokeStyle = pressed;
         pen.lineWidth = 2;
@@ -96,14 +161,6 @@ export class HeatMap {
       pen.lineWidth = 2;
       pen.strokeRect(cursor.x, cursor.y, side, side);
     }
-  }
-
-  // The share in percent, black or white, whichever is easier to read.
-  number(pen, cell, step, side) {
-    const [red, green, blue] = this.colours[step].match(/[\d.]+/g).map(Number);
-    pen.fillStyle = 0.299 * red + 0.587 * green + 0.114 * blue > 130 ? "#000" : "#fff";
-    pen.fillText(String(Math.round(cell.share * 100)), cell.x + 5, cell.y + 15);
-    pen.fillStyle = this.colours[step];
   }
 
   // A node that takes no pods is struck through.
@@ -133,7 +190,8 @@ export class HeatMap {
     const part = (name, words) => `${name} ${percent(line[`${name === "CPU" ? "cpu" : "memory"}.reserved`][cell.row], line[`${name === "CPU" ? "cpu" : "memory"}.total`][cell.row])} (${words})`;
     const flags = line.flags[cell.row];
     const marks = [flags & NOT_READY ? "not ready" : "", flags & CORDONED ? "cordoned" : "", flags & QUARANTINED ? "quarantined" : ""].filter(Boolean);
-    setText(this.told, `${nodes.names[cell.row]}: ${part("CPU", `${cpu(line["cpu.reserved"][cell.row])} of ${cpu(line["cpu.total"][cell.row])}`)}, ${part("memory", `${memory(line["memory.reserved"][cell.row])} of ${memory(line["memory.total"][cell.row])}`)}, ${line.pods[cell.row]} pods${marks.length ? `, ${marks.join(", ")}` : ""}`);
+    const facets = Object.keys(FACETS).map((facet) => this.state.facetOf(facet, cell.row)).filter(Boolean);
+    setText(this.told, `${nodes.names[cell.row]}: ${part("CPU", `${cpu(line["cpu.reserved"][cell.row])} of ${cpu(line["cpu.total"][cell.row])}`)}, ${part("memory", `${memory(line["memory.reserved"][cell.row])} of ${memory(line["memory.total"][cell.row])}`)}, ${many(line.pods[cell.row], "pod")}, ${[...facets, ...marks].join(", ")}`);
   }
 
   enter() {
@@ -142,7 +200,8 @@ export class HeatMap {
   }
 
   pressed(event) {
-    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: this.perRow, ArrowUp: -this.perRow, Home: -this.cells.length, End: this.cells.length };
+    const columns = this.cells[this.at]?.columns ?? 1;
+    const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns, Home: -this.cells.length, End: this.cells.length };
     if (event.key === "Enter") { this.hit = true; this.enter(); return; }
     if (!(event.key in steps)) return;
     event.preventDefault();
@@ -150,4 +209,10 @@ export class HeatMap {
     this.say();
     this.paint();
   }
+}
+
+// Black or white, whichever is easier to read on the colour.
+function inkOn(colour) {
+  const [red, green, blue] = colour.match(/[\d.]+/g).map((part) => (Number(part) / 255) ** 2.2);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000" : "#fff";
 }

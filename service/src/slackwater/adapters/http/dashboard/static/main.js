@@ -87,7 +87,9 @@ function drawn(parts) {
 function say() {
   const old = state.seq > 0 && Date.now() - state.at > STALE_SECONDS * 1000 && trouble;
   document.body.classList.toggle("stale", Boolean(old));
-  const status = state.sections.status;
+  const { status, health } = state.sections;
+  byId("pause").hidden = !health?.paused;
+  setText(byId("pause"), health?.paused ?? "");
   const text = old ? `${trouble} Last update ${age(state.at / 1000)} ago.` : trouble || (status ? `Live, version ${status.version}` : "Connecting…");
   byId("state").className = trouble ? "bad" : "";
   setText(byId("state"), text);

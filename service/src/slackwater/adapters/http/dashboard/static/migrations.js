@@ -11,7 +11,7 @@ class MigrationsView {
   title = "Migrations";
   about = "Virtual machines on the move, and the queue behind them";
   needs = ["migrations", "migrationQueue"];
-  count = (state) => state.list("migrations").total + state.list("migrationQueue").total;
+  count = (state) => state.list("migrations").total;
 
   build() {
     this.running = el("div");

@@ -85,8 +85,9 @@ class NodesView {
   }
 
   rows(state) {
-    const { names, lower, group, groups } = state.nodes;
+    const { names, lower } = state.nodes;
     if (!state.line) return [];
+    const { texts: groups, of: group } = state.nodes.facets.group;
     const text = this.search.value.trim().toLowerCase();
     const wanted = this.group.value === "" ? -1 : groups.indexOf(this.group.value);
     const test = STATES[this.kind.value][1](state);
@@ -102,7 +103,7 @@ class NodesView {
   }
 
   groups(state) {
-    const names = state.nodes.groups.filter(Boolean);
+    const names = state.nodes.facets.group?.texts.filter(Boolean) ?? [];
     if (this.known === names.join()) return;
     this.known = names.join();
     const chosen = this.group.value;

@@ -1,50 +1,60 @@
 // The first view: what is wrong, since when and what to do; the figures with their last hour and day; and every node.
 import { el, setText, tag } from "./dom.js";
+import { Chart, RANGES, compact, counted, step } from "./charts.js";
 import { HeatMap } from "./heatmap.js";
-import { Sparkline } from "./spark.js";
-import { one } from "./timeline.js";
+import { collapsed, redrawn } from "./timeline.js";
 import { age, number } from "./units.js";
 import { goWhy } from "./why.js";
 
-const perMinute = (step) => (value) => (value === null ? null : Math.round((value * 60) / step));
-const percents = (value) => (value === null ? null : Math.round(value / 10));
-const same = (value) => value;
 const share = (resource) => (state) => {
   const sum = (name) => state.line[`${resource}.${name}`].reduce((one, other) => one + other, 0);
   return `${Math.round((100 * sum("reserved")) / Math.max(1, sum("total")))} %`;
 };
-const last = (state, name) => state.sections.series?.hour.points[name].at(-1) ?? 0;
+const known = (ring, name) => (ring.points[name] ?? []).filter((value) => value !== null);
+const sum = (ring, name) => known(ring, name).reduce((one, other) => one + other, 0);
+const percents = (value) => `${Math.round(value)} %`;
+const price = (state) => state.sections.autoscaler?.cost?.present;
+const money = (value) => value.toLocaleString("en", { minimumFractionDigits: value < 100 ? 2 : 0, maximumFractionDigits: value < 100 ? 2 : 0 });
+
+// `now` is the large value; `more` is said below the chart where nobody points at it, else the least and the most.
 const TILES = [
-  { title: "CPU reserved", name: "cpuPermille", now: share("cpu"), scale: () => percents, most: 100, unit: " %", link: "nodes?order=cpu" },
-  { title: "Memory reserved", name: "memoryPermille", now: share("memory"), scale: () => percents, most: 100, unit: " %", link: "nodes?order=memory" },
-  { title: "Pending pods", name: "pending", now: (state) => number(state.list("pending").total), scale: () => same, more: (state) => { const at = state.list("pending").entries.map((each) => each.createdAt); return at.length ? `oldest ${age(Math.min(...at))}` : "none waits"; }, link: "pending" },
-  { title: "Failures a minute", name: "failures", now: (state) => number(Math.round((last(state, "failures") * 60) / 15)), scale: perMinute, link: "timeline?kind=wait" },
-  { title: "Pods placed a minute", name: "binds", now: (state) => number(Math.round((last(state, "binds") * 60) / 15)), scale: perMinute, link: "timeline" },
-  { title: "Nodes", name: "nodes", now: (state) => number(state.nodes.names.length), scale: () => same, more: (state) => { const sum = (name) => (state.sections.series?.hour.points[name] ?? []).reduce((one, other) => one + (other ?? 0), 0); return `last hour +${sum("nodesAdded")}, −${sum("nodesRemoved")}`; }, link: "groups" },
+  { title: "Nodes", name: "nodes", text: counted("node"), now: (state) => number(state.nodes.names.length), whole: true, more: (_state, ring, range) => `+${number(sum(ring, "nodesAdded"))}, −${number(sum(ring, "nodesRemoved"))} in the last ${range}`, link: "nodes" },
+  { title: "Cost an hour", name: "costMicros", most: 0.01, read: (micros) => micros / 1e6, text: (value, axis) => (axis ? compact(value) : money(value)), now: (state) => (price(state) ? money(Number(price(state).perHour)) : "–"), more: (state) => (price(state) ? `${price(state).currency} (${price(state).basis})` : "no prices known"), link: "groups" },
+  { title: "Pending pods", name: "pending", text: counted("pod"), whole: true, now: (state) => number(state.list("pending").total), more: (state) => { const at = state.list("pending").entries.map((each) => each.createdAt); return at.length ? `oldest ${age(Math.min(...at))}` : "none waits"; }, link: "pending" },
+  { title: "CPU reserved", name: "cpuPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("cpu"), link: "nodes?order=cpu" },
+  { title: "Memory reserved", name: "memoryPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("memory"), link: "nodes?order=memory" },
+  { title: "Evictions", name: "evictions", bars: true, whole: true, text: counted("pod"), link: "timeline?kind=evict" },
+  { title: "Failed attempts", name: "failures", bars: true, whole: true, text: counted("attempt"), link: "timeline?kind=wait" },
+  { title: "Pods placed", name: "binds", bars: true, whole: true, text: counted("pod"), link: "timeline?kind=bind" },
 ];
 
 const EVERYDAY = new Set(["bind", "wait", "permit", "nominate"]);
 const LATELY = 10;
+const ON_WALL = 26;
+const WALL = matchMedia("(min-width: 120rem)");
 
 class Tile {
   constructor(tile) {
     this.tile = tile;
     this.value = el("span", { class: "value" });
-    this.more = el("span", { class: "more dim" });
-    this.hour = new Sparkline(`${tile.title}, last hour`);
-    this.day = new Sparkline(`${tile.title}, last day`);
-    this.element = el("li", {}, el("a", { class: "tile", href: `#/${tile.link}` }, el("span", { class: "dim" }, tile.title), this.value, this.more,
-      el("span", { class: "sparks" }, el("span", {}, this.hour.element, el("small", {}, "hour")), el("span", {}, this.day.element, el("small", {}, "day")))));
+    this.chart = new Chart({ lines: [{ name: tile.name }], ...tile });
+    this.element = el("li", { class: "tile" }, el("a", { href: `#/${tile.link}` }, el("span", {}, tile.title), this.value), this.chart.element);
   }
 
-  draw(state, lines) {
-    setText(this.value, this.tile.now(state));
-    setText(this.more, this.tile.more?.(state) ?? " ");
-    const series = state.sections.series;
-    if (!lines || !series) return;
-    for (const [spark, ring] of [[this.hour, series.hour], [this.day, series.day]]) {
-      spark.draw(ring.points[this.tile.name].map(this.tile.scale(ring.stepSeconds)), { most: this.tile.most ?? 0, text: (value) => `${number(value)}${this.tile.unit ?? ""}` });
-    }
+  draw(state, range, anew) {
+    const { tile } = this;
+    const ring = state.sections.series?.[range];
+    setText(this.value, tile.bars ? number(ring ? sum(ring, tile.name) : 0) : tile.now(state));
+    if (ring) this.chart.draw(ring, range, this.rest(state, ring, range), anew);
+  }
+
+  rest(state, ring, range) {
+    const { tile } = this;
+    const values = known(ring, tile.name).map(tile.read ?? ((value) => value));
+    const most = values.length ? Math.max(...values) : 0;
+    if (tile.more) return tile.more(state, ring, range);
+    const about = tile.bars ? `at most ${number(most)} in ${step(ring.stepSeconds)}` : `${tile.text(values.length ? Math.min(...values) : 0)} to ${tile.text(most)}`;
+    return `last ${range}: ${about}`;
   }
 }
 
@@ -57,32 +67,40 @@ class Overview {
   build() {
     this.health = el("div", { class: "health", role: "status" });
     this.tiles = TILES.map((tile) => new Tile(tile));
-    this.map = new HeatMap({ open: (name) => goWhy("nodes", name) });
+    const choose = (name, value) => location.replace(`#/overview?${changed(this.query, name, value)}`);
+    this.map = new HeatMap({ open: (name) => goWhy("nodes", name), choose });
     this.lately = el("ol", { class: "story" });
-    return el("div", {}, this.health, el("ul", { class: "tiles", "aria-label": "The cluster in figures" }, ...this.tiles.map((tile) => tile.element)),
-      el("div", { class: "beside" },
-        el("div", {}, el("h3", {}, "Nodes, the fullest first"), this.map.element, el("p", {}, el("a", { href: "#/nodes" }, "All nodes as a table"), " · ", el("a", { href: "#/slack" }, "Free room by group"))),
-        el("div", {}, el("h3", {}, "Lately"), this.lately, el("p", {}, el("a", { href: "#/timeline" }, "The whole time line")))));
+    this.ranges = Object.keys(RANGES).map((range) => el("a", {}, range));
+    return el("div", { class: "overview" }, this.health,
+      el("div", { class: "figures-over-time" }, el("p", { class: "ranges" }, "The last ", ...this.ranges),
+        el("ul", { class: "tiles", "aria-label": "The cluster in figures" }, ...this.tiles.map((tile) => tile.element))),
+      el("div", {}, el("h3", {}, "Nodes, the fullest first"), this.map.element, el("p", {}, el("a", { href: "#/nodes" }, "All nodes as a table"), " · ", el("a", { href: "#/slack" }, "Free room by group"))),
+      el("div", { class: "lately" }, el("h3", {}, "Lately"), this.lately, el("p", {}, el("a", { href: "#/timeline" }, "The whole time line"))));
   }
 
-  draw(state) {
+  draw(state, _rest, query) {
+    this.query = query ?? this.query;
     this.sentence(state);
-    const end = state.sections.series?.hour.end;
-    for (const tile of this.tiles) tile.draw(state, this.end !== `${end} ${state.boards}`);
-    this.end = `${end} ${state.boards}`;
-    this.map.draw(state);
+    const range = this.query.get("range") in RANGES ? this.query.get("range") : "hour";
+    for (const link of this.ranges) {
+      link.href = `#/overview?${changed(this.query, "range", link.textContent)}`;
+      if (link.textContent === range) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
+    const end = `${range} ${state.sections.series?.[range].end} ${state.boards}`;
+    for (const tile of this.tiles) tile.draw(state, range, this.end !== end);
+    this.end = end;
+    this.map.draw(state, this.query);
     this.drawLately(state);
   }
 
   // The newest decisions but for those that are made for every pod.
   drawLately(state) {
-    const found = state.list("timeline").entries.filter((entry) => !EVERYDAY.has(entry.kind)).slice(0, LATELY);
-    const text = found.map((entry) => entry.number).join();
+    const found = collapsed(state.list("timeline").entries.filter((entry) => !EVERYDAY.has(entry.kind))).slice(0, WALL.matches ? ON_WALL : LATELY);
+    const text = found.map((entries) => `${entries[0].number} ${entries.length}`).join();
     if (this.told === text) return;
     this.told = text;
-    const focused = this.lately.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    this.lately.replaceChildren(...(found.length ? found.map(one) : [el("li", { class: "dim" }, "Nothing but pods that were placed.")]));
-    if (focused) this.lately.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    redrawn(this.lately, found, [el("li", { class: "dim" }, "Nothing but pods that were placed.")]);
   }
 
   sentence(state) {
@@ -105,6 +123,13 @@ class Overview {
   line(problem) {
     return [el("a", { href: `#/${problem.view}` }, problem.text), problem.since ? `, since ${age(problem.since)}. ` : ". ", el("span", { class: "dim" }, problem.todo), problem.grave ? tag("grave", "bad") : null].filter(Boolean);
   }
+}
+
+// The filters of the address with one of them changed.
+function changed(query, name, value) {
+  const others = new URLSearchParams(query);
+  others.set(name, value);
+  return others;
 }
 
 export const overview = new Overview();

@@ -25,7 +25,10 @@ class PendingView {
     this.search = el("input", { type: "search", placeholder: "part of a name or reason", oninput: () => this.draw(this.state) });
     this.shown = el("p", { class: "dim", role: "status" });
     this.list = el("div", { class: "cards wide" });
-    return el("div", {}, el("div", { class: "tools", role: "search" }, el("label", {}, "Search", this.search), this.shown), this.list);
+    this.daemons = el("div", { class: "cards wide" });
+    this.daemonCount = el("summary", {});
+    this.folded = el("details", { class: "folded", hidden: true }, this.daemonCount, this.daemons);
+    return el("div", {}, el("div", { class: "tools", role: "search" }, el("label", {}, "Search", this.search), this.shown), this.list, this.folded);
   }
 
   draw(state) {
@@ -35,11 +38,17 @@ class PendingView {
     const found = entries.filter((entry) => !text || `${entry.namespace}/${entry.names.join(" ")} ${entry.owner} ${entry.message}`.toLowerCase().includes(text));
     const shown = found.slice(0, SHOWN);
     setText(this.shown, `${many(total, "pod")} in ${many(groups ?? entries.length, "group")}${found.length > SHOWN ? `; the first ${SHOWN} are shown` : ""}`);
-    const open = new Set([...this.list.querySelectorAll("details[open]")].map((each) => each.dataset.key));
-    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    this.list.replaceChildren(...(shown.length ? shown.map((entry) => this.card(entry, open)) : [empty(total ? "No group matches." : "No pod waits for a node.")]));
-    if (focused) this.list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
-    this.askNext(shown.slice(0, ASKED));
+    const lists = [this.list, this.daemons];
+    const open = new Set(lists.flatMap((list) => [...list.querySelectorAll("details[open]")]).map((each) => each.dataset.key));
+    const focused = lists.some((list) => list.contains(document.activeElement)) ? document.activeElement.getAttribute("href") : null;
+    const daemons = shown.filter((entry) => entry.owner?.startsWith("DaemonSet "));
+    const others = shown.filter((entry) => !daemons.includes(entry));
+    this.list.replaceChildren(...(others.length ? others.map((entry) => this.card(entry, open)) : [empty(!total ? "No pod waits for a node." : found.length ? "Only pods of DaemonSets wait." : "No group matches.")]));
+    this.daemons.replaceChildren(...daemons.map((entry) => this.card(entry, open)));
+    this.folded.hidden = !daemons.length;
+    setText(this.daemonCount, `${many(daemons.reduce((sum, entry) => sum + entry.count, 0), "pod")} of DaemonSets, in ${many(daemons.length, "group")}: each belongs to one node`);
+    if (focused) this.folded.parentElement.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    this.askNext(others.slice(0, ASKED));
   }
 
   card(entry, open) {

@@ -78,8 +78,12 @@ class SlackView {
     this.slos.draw(state);
     this.places.draw(state);
     const sums = new Map();
+    let left = 0;
     state.nodes.names.forEach((_, row) => {
-      if (state.line.flags[row] & (NOT_READY | CORDONED | QUARANTINED)) return;
+      if (state.line.flags[row] & (NOT_READY | CORDONED | QUARANTINED)) {
+        left += 1;
+        return;
+      }
       const name = state.groupOf(row) || "no group";
       const sum = sums.get(name) ?? { nodes: 0, cpu: 0, memory: 0, cpuTotal: 0, memoryTotal: 0, cpuMost: 0, memoryMost: 0 };
       sum.nodes += 1;
@@ -100,7 +104,7 @@ class SlackView {
       texts.forEach((text, cell) => setText(row.cells[cell], text));
     });
     const unneeded = Object.values(state.sections.autoscaler?.scaleDown?.unneeded ?? {}).reduce((sum, count) => sum + count, 0);
-    setText(this.note, `Cordoned, unready and quarantined nodes are left out. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);
+    setText(this.note, `${many(left, "node")} left out: cordoned, unready or quarantined. By the autoscaler's last loop ${many(unneeded, "node")} could go together now, and ${many(state.sections.autoscaler?.slack?.nodesForSlackAlone ?? 0, "node")} stood for slack alone.`);
   }
 }
 

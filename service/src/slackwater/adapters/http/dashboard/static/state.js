@@ -9,7 +9,7 @@ export class State {
     this.seq = 0;
     this.boards = 0;
     this.at = 0;
-    this.nodes = { names: [], groups: [], group: [], numbers: [], lines: [] };
+    this.nodes = { names: [], facets: {}, numbers: [], lines: [] };
     this.sections = {};
   }
 
@@ -45,7 +45,13 @@ export class State {
     return this.sections[name] ?? { total: 0, entries: [] };
   }
 
+  // What a node says of its group, zone or type; empty if nothing.
+  facetOf(facet, row) {
+    const found = this.nodes.facets[facet];
+    return found ? found.texts[found.of[row]] : "";
+  }
+
   groupOf(row) {
-    return this.nodes.groups[this.nodes.group[row]] ?? "";
+    return this.facetOf("group", row);
   }
 }

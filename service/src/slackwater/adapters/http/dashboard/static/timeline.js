@@ -6,13 +6,13 @@ import { again, whyLink } from "./why.js";
 
 const VERDICTS = { refused: "refused", again: "tried again", unknown: "no answer", withheld: "not done" };
 const SHOWN = 150;
+const TOGETHER_SECONDS = 600;
 
 class TimelineView {
   id = "timeline";
   title = "Time line";
   about = "Decisions of the last hour by kind; the newest below";
   needs = ["timeline", "series"];
-  count = (state) => state.list("timeline").total;
   lanes = new Map();
 
   build() {
@@ -31,10 +31,7 @@ class TimelineView {
     const found = state.list("timeline").entries.filter((entry) => (!kind || entry.kind === kind) && (!text || `${entry.name} ${entry.text}`.toLowerCase().includes(text)));
     const rows = kind || text ? found.slice(0, SHOWN).map((entry) => [entry]) : collapsed(found).slice(0, SHOWN);
     setText(this.shown, `${many(found.length, "decision")} of the newest ${number(state.list("timeline").entries.length)}${kind ? `, kind ${kind}` : ""}`);
-    const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    const open = new Set([...this.list.querySelectorAll("details[open]")].map((each) => each.dataset.key));
-    this.list.replaceChildren(...rows.map((entries) => (entries.length > 1 ? several(entries, open) : one(entries[0]))));
-    if (focused) this.list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    redrawn(this.list, rows, []);
   }
 
   drawLanes(state, kind) {
@@ -60,26 +57,45 @@ class TimelineView {
   }
 }
 
-// Binds and waits that follow one another are one row.
-function collapsed(entries) {
+// Binds, waits and permits that follow one another are one row, those of DaemonSets' pods rows of their own; so are the
+// evictions from one node within ten minutes, whatever comes between them.
+export function collapsed(entries) {
   const rows = [];
+  const evictions = new Map();
   for (const entry of entries) {
-    const before = rows.at(-1);
-    if (before && before[0].kind === entry.kind && ["bind", "wait", "permit"].includes(entry.kind) && entry.verdict === before[0].verdict) before.push(entry);
-    else rows.push([entry]);
+    const node = entry.kind === "evict" ? `${entry.verdict} ${entry.related[0] ?? ""}` : null;
+    const before = node ? evictions.get(node) : rows.at(-1);
+    if (before && (node ? before[0].at - entry.at < TOGETHER_SECONDS : alike(before[0], entry))) before.push(entry);
+    else {
+      rows.push([entry]);
+      if (node) evictions.set(node, rows.at(-1));
+    }
   }
   return rows;
 }
 
-export function one(entry) {
+const alike = (one, other) => one.kind === other.kind && ["bind", "wait", "permit"].includes(one.kind) && one.verdict === other.verdict && daemon(one) === daemon(other);
+const daemon = (entry) => entry.related.some((about) => about.startsWith("daemonset "));
+
+// Draws rows of `collapsed` into a list. What is open stays open, and the focus stays where it is.
+export function redrawn(list, rows, otherwise) {
+  const focused = list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const open = new Set([...list.querySelectorAll("details[open]")].map((each) => each.dataset.key));
+  list.replaceChildren(...(rows.length ? rows.map((entries) => (entries.length > 1 ? several(entries, open) : one(entries[0]))) : otherwise));
+  if (focused) list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function one(entry) {
   const name = entry.about ? whyLink(entry.about, entry.name) : entry.name;
   return el("li", {}, el("time", { class: "dim" }, clock(entry.at)), " ", el("strong", {}, entry.kind), " ", name, " ", entry.text, entry.verdict in VERDICTS ? tag(VERDICTS[entry.verdict], entry.verdict === "withheld" ? "dim" : "warn") : null, again(entry),
     entry.instead ? el("div", { class: "dim" }, `Instead: ${entry.instead}`) : null);
 }
 
+const about = (entry) => (entry.kind === "evict" ? `from ${(entry.related[0] ?? "").replace("nodes ", "")}` : daemon(entry) ? "of DaemonSets" : "of pods");
+
 function several(entries, open) {
   const key = String(entries.at(-1).number);
-  return el("li", {}, el("details", { open: open.has(key), "data-key": key }, el("summary", {}, el("time", { class: "dim" }, clock(entries[0].at)), ` ${number(entries.length)} × ${entries[0].kind}: ${entries.slice(0, 3).map((each) => each.name).join(", ")}${entries.length > 3 ? " …" : ""}`), el("ol", { class: "story" }, ...entries.slice(0, 50).map(one))));
+  return el("li", {}, el("details", { open: open.has(key), "data-key": key }, el("summary", {}, el("time", { class: "dim" }, clock(entries[0].at)), ` ${number(entries.length)} × `, el("strong", {}, entries[0].kind), ` ${about(entries[0])}: ${entries.slice(0, 3).map((each) => each.name).join(", ")}${entries.length > 3 ? " …" : ""}`), el("ol", { class: "story" }, ...entries.slice(0, 50).map(one))));
 }
 
 export const timeline = new TimelineView();
