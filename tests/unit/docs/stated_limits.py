@@ -173,6 +173,8 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("dashboard", "{:,}, with the total number; {} groups of pending pods", view.MOST, pending.MOST_GROUPS),
     stated("dashboard", "{} decisions; {} pods of a drain", update_frames.MOST_DECISIONS, view.MOST_NAMES),
     stated("dashboard", "steps of {} s, a day in steps of {} min", series.HOUR_STEP_SECONDS, series.DAY_STEP_SECONDS // 60),
+    stated("dashboard", "a week in steps of {} h", series.WEEK_STEP_SECONDS // 3600),
+    stated("dashboard", "are {} values of each", series.STEPS),
     stated("dashboard", "{:g} s if the client reads nothing", routes._SEND_SECONDS),
     stated("dashboard", "after {:g} s without a message", routes.HEARTBEAT_SECONDS),
 )

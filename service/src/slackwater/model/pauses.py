@@ -35,10 +35,11 @@ def pauses_of(data: Mapping[str, str]) -> tuple[Pause, ...]:
 
 def pause_text(pauses: Iterable[Pause]) -> str:
     """What is paused, in one line for people; empty if nothing is."""
-    by_note: dict[str, list[str]] = {}
+    by_note: dict[str, list[Activity]] = {}
     for pause in pauses:
         by_note.setdefault(pause.note, []).append(pause.activity)
-    parts = (f"{', '.join(activities)} {note}".rstrip() for note, activities in by_note.items())
+    named = {note: "everything" if tuple(found) == ACTIVITIES else ", ".join(found) for note, found in by_note.items()}
+    parts = (f"{activities} {note}".rstrip() for note, activities in named.items())
     return f"Paused: {'; '.join(parts)}. `slackwater resume` ends it." if by_note else ""
 
 

@@ -1,9 +1,12 @@
 """The dashboard's page, its frames, and its stream, without a browser."""
 
+import hashlib
 import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,14 +15,15 @@ import pytest
 from anyio.abc import TaskGroup
 from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http import uvicorn_listener
+from slackwater.adapters.http import dashboard, uvicorn_listener
 from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
 from slackwater.app.settings import Settings, as_file
-from slackwater.model.events import NodeGone, NodeSeen, PodSeen
+from slackwater.model.events import NodeGone, NodeSeen, PausesSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
+from slackwater.model.pauses import pauses_of
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
@@ -141,6 +145,27 @@ async def test_the_page_loads_only_what_this_service_has() -> None:
             assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", ""), path
             wanted |= {f"/dashboard/{name}" for name in re.findall(r'from "\./([^"]+)"', answer.text)}
         assert "/dashboard/nodes.js" in seen
+
+
+def test_what_other_projects_wrote_is_what_was_vendored() -> None:
+    """A new version of a file comes with its sum and its licence, and no other file of theirs is served."""
+    static = resources.files(dashboard).joinpath("static")
+    lines = [line.split("  ") for line in static.joinpath("vendored.txt").read_text("utf-8").splitlines() if line[0] != "#"]
+    for want, name in lines:
+        assert hashlib.sha256(static.joinpath(name).read_bytes()).hexdigest() == want, name
+    assert {name for _, name in lines} == {each.name for each in static.iterdir() if each.name.startswith("uPlot")}
+    assert "uPlot" in (Path(__file__).parents[4] / "NOTICE").read_text("utf-8")
+
+
+async def test_a_pause_is_sent_and_its_end_too() -> None:
+    state_machine = a_state_machine()
+    watching = Watching(state_machine)
+    state_machine.apply(PausesSeen(pauses_of({"scale-up": "since noon by anna"})), NOW)
+    [(seq, _, board)] = await watching.after(0)
+    assert board["health"]["paused"] == "Paused: scale-up since noon by anna. `slackwater resume` ends it."
+    state_machine.apply(PausesSeen(()), NOW)
+    [(_, _, change)] = await watching.after(seq)
+    assert change["health"]["paused"] == ""
 
 
 @asynccontextmanager

@@ -1,5 +1,8 @@
 """An explanation as a page: the sentence first, equal reasons once, no raw values, and everything escaped."""
 
+import re
+from html import escape
+
 import msgspec
 
 from slackwater.adapters.http.dashboard.explain_page import merged, prefers_html, sentence, why_page
@@ -49,6 +52,13 @@ def test_a_page_ends_with_what_happened_last() -> None:
     want = "<time>2026-11-24T06:30:00.000Z</time> evicted from &lt;n1&gt;, because the node was being removed (by slackwater)"
     assert want in page.partition("What happened last")[2]
     assert "What happened last" not in why_page(msgspec.json.encode(an_explanation()), "/explain/pods/default/web")
+
+
+def test_a_pause_is_the_first_line_of_a_page_and_said_once() -> None:
+    paused = "Paused: scale-up since noon by <b>anna</b>. `slackwater resume` ends it."
+    page = why_page(msgspec.json.encode(an_explanation(remarks=[paused, "another"])), "/explain/pods/default/web", (paused, ""))
+    assert re.findall(r'<p class="not\w+">(.*?)</p>', page) == [escape(paused), "another"]
+    assert page.index(escape(paused)) < page.index("<h1>")
 
 
 def test_a_browser_gets_a_page_and_a_program_json() -> None:

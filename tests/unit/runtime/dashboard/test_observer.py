@@ -3,14 +3,19 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import Grow
 from slackwater.controllers.preemption.victims import RunnerUp
 from slackwater.controllers.scaleup.outcome import ScaleUp
+from slackwater.model.effects import Evict
 from slackwater.model.events import NodeSeen, PodGone, PodSeen
-from slackwater.model.ids import Generation, Instant, NodeName, UnixTime
+from slackwater.model.eviction_facts import EvictionFacts, Owner
+from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
+from slackwater.ports.protocols import Outcome
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.series import Series
@@ -18,6 +23,7 @@ from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
+from tests.support.dashboards import a_loop
 
 pytestmark = pytest.mark.anyio
 
@@ -27,9 +33,9 @@ class Observing:
         self.state_machine = StateMachine(replace(installed.POLICY, bind=False))
         self.now = 1_700_000_000.0  # before the builders' pods were created
         self.log = DecisionLog(lambda: self.now)
-        about = dict[str, Any](status={}, autoscaler=None).copy
+        self.about: dict[str, Any] = {"status": {}, "autoscaler": None}
         self.observer = DashboardObserver(
-            self.state_machine, self.log, about, clock=lambda: Instant(self.now), wall=lambda: self.now
+            self.state_machine, self.log, self.about.copy, clock=lambda: Instant(self.now), wall=lambda: self.now
         )
 
     async def sees(self, *events: object, seconds: float = 1.0) -> None:
@@ -56,6 +62,16 @@ async def test_a_pod_that_goes_while_it_waits_is_noted() -> None:
     await observing.sees(PodSeen(pod))
     await observing.sees(PodGone(pod.uid, pod.key))
     assert [step.text for step in observing.log.story("pods", "default/p", 9)] == ["gone before it had a node"]
+
+
+async def test_the_placement_of_a_daemon_sets_pod_says_so_and_others_do_not() -> None:
+    observing = Observing()
+    for name, kind in (("proxy", "DaemonSet"), ("web", "ReplicaSet")):
+        pod = structs.replace(a_pod(name), eviction_facts=EvictionFacts(owner=Owner("apps", kind, f"the-{name}")))
+        await observing.sees(PodSeen(pod))
+        await observing.sees(PodSeen(structs.replace(pod, node=NodeName("n"))))
+    placed = [step.related for step in observing.log.story("nodes", "n", 9)]
+    assert placed == [("nodes n", "daemonset the-proxy"), ("nodes n",)]
 
 
 async def test_a_problem_keeps_its_first_time_and_goes_with_its_cause() -> None:
@@ -101,6 +117,37 @@ def test_a_time_without_values_is_a_gap() -> None:
     for at in (0.0, 15.0, 75.0, 90.0):
         series.take(UnixTime(at), {"nodes": 3})
     assert series.answer().hour.points["nodes"] == [3, 3, None, None, None, 3]
+
+
+def test_a_figure_that_nobody_knows_is_a_gap_too() -> None:
+    series = Series()
+    for hour, cost in enumerate((5_000_000, None, 7_000_000, 7_000_000)):
+        series.take(UnixTime(3600.0 * hour), {"costMicros": cost, "nodes": 1})
+    week = series.answer().week
+    assert (week.points["costMicros"], week.points["nodes"]) == ([5_000_000, None, 7_000_000], [1, 1, 1])
+
+
+def test_the_series_are_encoded_once_a_step() -> None:
+    series = Series()
+    series.take(UnixTime(0.0), {"nodes": 1})
+    before = series.encoded()
+    series.take(UnixTime(14.0), {"nodes": 2})
+    assert series.encoded() is before
+    series.take(UnixTime(15.0), {"nodes": 2})
+    assert series.encoded() == msgspec.json.encode(series.answer()) != before
+
+
+async def test_evictions_that_were_refused_are_not_counted_and_money_is_that_of_the_last_loop() -> None:
+    observing = Observing()
+    await observing.sees()
+    eviction = Evict(uid=PodUid("u"), key=PodKey("default", "p"), node=NodeName("n"))
+    for outcome in (Outcome("again"), Outcome("refused"), Outcome("done")):
+        observing.log.note(eviction, outcome)
+    observing.about["autoscaler"] = a_loop()
+    await observing.sees(seconds=15)
+    await observing.sees(seconds=15)
+    points = observing.observer.series.answer().hour.points
+    assert (sum(filter(None, points["evictions"])), points["costMicros"][-1]) == (1, 7_680_000)
 
 
 async def test_a_preemption_says_which_nodes_were_considered_instead() -> None:

@@ -25,6 +25,8 @@ WEEK_STEP_SECONDS: Final = 3600
 _HOUR_STEPS: Final = 3600 // HOUR_STEP_SECONDS
 _DAY_STEPS: Final = 86400 // DAY_STEP_SECONDS
 _WEEK_STEPS: Final = 7 * 86400 // WEEK_STEP_SECONDS
+#: The most values that are kept of each figure.
+STEPS: Final = _HOUR_STEPS + _DAY_STEPS + _WEEK_STEPS
 
 #: How the values within a step are combined.
 Fold = Literal["mean", "largest", "last", "sum"]
@@ -56,8 +58,8 @@ class Points(JsonAnswer, frozen=True, kw_only=True):
             description="By figure. cpuPermille and memoryPermille: the reserved share of the nodes' Total, mean of the step; "
             "pending and oldestPendingSeconds: the largest; nodes: the last; nodesAdded, nodesRemoved, failures, binds, "
             "evictions and decisions.<kind>: how many within the step. costMicros: what the nodes of all groups cost an hour, "
-            "in millionths of the prices' currency, the last; null without prices, and where the autoscaler's loop does not run, "
-            "as on a standby. Null for every figure: the service did not run."
+            "the last, in millionths of the prices' currency; null without prices, and where no autoscaler loop runs, as on a "
+            "standby. Null for every figure: the service did not run."
         ),
     ]
 

@@ -51,8 +51,8 @@ def _history(entries: Iterable[Json]) -> str:
     return f'<h2>What happened last</h2><ol class="story">{"".join(rows)}</ol>' if rows else ""
 
 
-def fragment(found: Json, path: str, told: Sequence[str] = ()) -> str:
-    """Renders the explanation as one HTML element, without a page around it. `path` is the explanation's URL path, `told` what
+def fragment(found: Json, path: str, above: Sequence[str] = ()) -> str:
+    """Renders the explanation as one HTML element, without a page around it. `path` is the explanation's URL path, `above` what
     is said above it already."""
     minimal = "".join(_minimal(each) for each in found["minimal"])
     json_link = f'<p class="dim"><a href="{escape(path)}?format=json">The same as JSON</a></p>'
@@ -64,7 +64,7 @@ def fragment(found: Json, path: str, told: Sequence[str] = ()) -> str:
         _facts(found["facts"]) + json_link,
     )
     parts = _remedies(found) + "".join(f"<section>{section}</section>" for section in sections if section)
-    head = f'<p class="sentence">{escape(sentence(found))}</p>{_notes(found, told)}'
+    head = f'<p class="sentence">{escape(sentence(found))}</p>{_notes(found, above)}'
     return f'<div id="explanation">{head}<div class="parts">{parts}</div></div>'
 
 
@@ -106,8 +106,8 @@ def _plain(reason: Json) -> str:
     return str(reason["text"]).removeprefix("Slackwater: ").removeprefix("node(s) ")
 
 
-def _notes(found: Json, told: Sequence[str]) -> str:
-    notes = (note for note in (*found.get("remarks", ()), *found.get("notes", ())) if note not in told)
+def _notes(found: Json, above: Sequence[str]) -> str:
+    notes = (note for note in (*found.get("remarks", ()), *found.get("notes", ())) if note not in above)
     return "".join(f'<p class="notes">{escape(note)}</p>' for note in notes)
 
 

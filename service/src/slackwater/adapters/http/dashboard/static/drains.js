@@ -8,7 +8,7 @@ const PHASES = {
   marking: "being tainted", marked: "tainted", evicting: "pods are leaving", delaying: "empty, waiting", removing: "machine is being deleted",
   leaving: "machine is deleted", unmarking: "being rolled back", ended: "over",
 };
-const STEPS = { planned: "to be asked", asked: "asked to leave", taken: "ending", waiting: "asked again later", refused: "refused", migrating: "migrating", seeking: "its destination is checked", homeless: "fits nowhere now", gone: "gone" };
+const STEPS = { planned: "to be asked", asked: "asked to leave", taken: "ending", waiting: "asked again later", refused: "refused", migrating: "migrating", seeking: "place is checked", homeless: "fits nowhere now", gone: "gone" };
 const KINDS = { gone: "good", refused: "bad", waiting: "warn", homeless: "warn" };
 
 // When it ends if the rest goes as fast as what is gone; a blocked eviction has no end in sight.
@@ -50,7 +50,7 @@ class DrainsView {
     const head = ["Pod", "Now", "Goes to"].map((title) => el("th", { scope: "col" }, title));
     const pods = drain.podsTotal ? el("details", { open, "data-node": drain.node },
       el("summary", {}, `${many(drain.podsTotal, "pod")}, ${number(left)} still there${drain.podsTotal > drain.pods.length ? `; the first ${drain.pods.length} are told` : ""}`),
-      el("table", { "aria-label": `Pods of ${drain.node}` }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...drain.pods.map((pod) => this.pod(pod))))) : el("p", {}, "No pod has to leave.");
+      el("table", { class: "free", "aria-label": `Pods of ${drain.node}` }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...drain.pods.map((pod) => this.pod(pod))))) : el("p", {}, "No pod has to leave.");
     return el("article", { class: "card", "aria-label": `Removal of ${drain.node}` },
       el("h3", {}, whyLink("nodes", drain.node), tag(PHASES[drain.phase] ?? drain.phase, bad ? "bad" : "warn")),
       el("p", { class: "dim" }, `Group ${drain.group}, ${drain.empty ? "empty" : "drained"}, began ${age(drain.began)} ago, ${many(drain.evicted, "pod")} evicted. ${eta(drain)}`),
@@ -60,8 +60,8 @@ class DrainsView {
 
   pod(pod) {
     return el("tr", {}, el("th", { scope: "row" }, pod.step === "gone" ? podName(pod) : whyLink("pods", podName(pod))),
-      el("td", {}, tag(STEPS[pod.step] ?? pod.step, KINDS[pod.step] ?? "dim"), pod.blockedBy ? el("span", { class: "dim" }, ` budget ${pod.blockedBy} allows no disruption now`) : pod.detail ? el("span", { class: "dim" }, ` ${pod.detail}`) : null),
-      el("td", {}, pod.destination ?? "not planned"));
+      el("td", { "data-label": "Now" }, tag(STEPS[pod.step] ?? pod.step, KINDS[pod.step] ?? "dim"), pod.blockedBy ? el("span", { class: "dim" }, ` budget ${pod.blockedBy} allows no disruption now`) : pod.detail ? el("span", { class: "dim" }, ` ${pod.detail}`) : null),
+      el("td", { "data-label": "Goes to" }, pod.destination ?? "not planned"));
   }
 }
 

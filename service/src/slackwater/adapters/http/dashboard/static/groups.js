@@ -4,7 +4,7 @@ import { clock, duration, many, money, number } from "./units.js";
 import { whyLink } from "./why.js";
 
 // What of a group's cost is shown, each for an hour.
-const COSTS = { node: "A new node an hour", present: "Its nodes an hour", planned: "Planned, an hour" };
+const COSTS = { node: "A node, an hour", present: "All nodes, an hour", planned: "Planned, an hour" };
 
 class GroupsView {
   id = "groups";

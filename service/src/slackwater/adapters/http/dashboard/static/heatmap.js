@@ -56,7 +56,9 @@ export class HeatMap {
     this.colour.select.value = query.get("colour") in SHARES ? query.get("colour") : "most";
     const [told, share] = SHARES[this.colour.select.value];
     const shares = state.nodes.names.map((_, row) => share(state.line, row));
-    const height = this.lay(this.blocks(shares), width, shares);
+    const blocks = this.blocks(shares);
+    const height = this.lay(blocks, width, shares);
+    Object.assign(this.canvas.dataset, { by: this.by.select.value, blocks: blocks.length });
     this.at = Math.min(this.at, Math.max(0, this.cells.length - 1));
     const scale = devicePixelRatio || 1;
     if (this.width !== width || this.height !== height || this.scale !== scale) {

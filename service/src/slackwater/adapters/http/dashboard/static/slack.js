@@ -51,7 +51,7 @@ class SlackView {
         { title: "waiting", class: "number", text: (each) => number(each.waiting) },
         { title: "Room for", class: "number", text: (each) => many(each.room, "pod") },
         { title: "A node takes", class: "number", text: (each) => `${number(each.leadSeconds)} s` },
-        { title: "Told by", width: "22%", text: (each) => each.problem ?? `${each.way}; more is needed in ${each.exceededPercent} % of it` },
+        { title: "Told by", class: "wraps", width: "22%", text: (each) => each.problem ?? `${each.way}; more is needed in ${each.exceededPercent} % of it` },
       ],
     });
     this.places = table({
