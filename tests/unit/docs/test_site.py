@@ -108,6 +108,33 @@ def test_a_site_that_loads_from_another_host_is_refused(tmp_path: Path) -> None:
         (tmp_path / name).unlink()
 
 
+@pytest.mark.parametrize("document", sorted(Path("openapi").glob("*.yaml")), ids=lambda path: path.stem)
+def test_each_listener_has_a_page_with_all_that_it_answers(document: Path) -> None:
+    """`make site` renders it: a link to a schema that is not there fails the build."""
+    hook = runpy.run_path(str(DOCS / "openapi_pages.py"))
+    described = yaml.safe_load(document.read_text())
+    text: str = hook["page"](described)
+    headings = set(re.findall(r"^#+ (.*)$", text, re.MULTILINE))
+    methods = {f"{method.upper()} {path}" for path, each in described["paths"].items() for method in each}
+    schemas = described["components"]["schemas"]
+    assert headings == {described["info"]["title"], "Schemas", *methods, *schemas}
+    fields = [field for schema in schemas.values() for field in schema.get("properties", ())]
+    assert [field for field in fields if f"| `{field}` |" not in text] == []
+    assert len(fields) > 10
+    codes = {code for each in described["paths"].values() for one in each.values() for code in one["responses"]}
+    assert [code for code in codes if f"| `{code}` |" not in text] == []
+    assert f"api/{document.stem}.md" in Path("mkdocs.yml").read_text()
+
+
+def test_what_the_page_of_a_listener_cannot_show_fails_the_build() -> None:
+    page = runpy.run_path(str(DOCS / "openapi_pages.py"))["page"]
+    document = {"info": {"title": "t", "description": "d"}, "servers": [], "paths": {}}
+    with pytest.raises(PluginError, match="schema Odd: not is not known"):
+        page({**document, "components": {"schemas": {"Odd": {"not": {}}}}})
+    with pytest.raises(PluginError, match="oneOf is not known"):
+        page({**document, "components": {"schemas": {"Odd": {"properties": {"a": {"oneOf": []}}}}}})
+
+
 @pytest.mark.parametrize("drawing", sorted((DOCS / "pictures").glob("*.svg")), ids=lambda path: path.stem)
 def test_no_text_of_a_drawing_is_cut_or_overlaps_another(drawing: Path) -> None:
     """By the width of a wide font, 0.6 of its size a letter."""
