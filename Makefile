@@ -183,8 +183,7 @@ openapi: $(STAMP) $(if $(RECORD),controlplane) ## Writes openapi/ from the code;
 
 .PHONY: docs
 docs: $(STAMP) ## Renews the generated parts of docs/ and deploy/; HELM=1 also renders deploy/chart into plain manifests, with helm (built from Go modules)
-	$(BIN)/python -m deploy.documents.pages docs deploy deploy/chart deploy/chart/files
-	cp deploy/monitoring/alerts.yaml deploy/chart/files/alerts.yaml
+	$(BIN)/python -m deploy.documents.pages docs deploy deploy/chart deploy/chart/files deploy/monitoring
 	$(if $(HELM),$(BIN)/python -m tests.helm)
 
 .PHONY: site

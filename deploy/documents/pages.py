@@ -30,6 +30,8 @@ from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.reload import Needs, needs
 from slackwater.app.settings.serving import Report
 from slackwater.configuration.problems import Steps
+from slackwater.controllers.notifications.alerts import ALERTS, Alert
+from slackwater.controllers.notifications.settings import Notifications, Webhook
 from slackwater.model.reasons import Reason, UnremovableReason, WaitReason
 from slackwater_protocol import names
 
@@ -134,7 +136,8 @@ def metrics(_text: str = "") -> str:
 
 def _families() -> list[Metric]:
     # Wire the service as `serve` does, so that all metrics are registered. It is not started, so it needs no client.
-    everything = Settings(autoscaler=Autoscaler(enabled=True), report=Report(enabled=True))
+    receiver = Notifications(webhook=Webhook(url_file="/url", allowed_hosts=("localhost",)))
+    everything = Settings(autoscaler=Autoscaler(enabled=True), report=Report(enabled=True), notifications=receiver)
     service = wiring.Service(everything, cast("ApiPort", None), Random(0))
     return [*service.registry.collect(), *node_families()]
 
@@ -170,6 +173,34 @@ def unremovable_reasons(_text: str = "") -> str:
 def wait_reasons(_text: str = "") -> str:
     """A table of the wait reasons, which only explanations use."""
     return _table(("code", "text"), *((f"`{each}`", each.text) for each in WaitReason))
+
+
+# --- alerts ---------------------------------------------------------------------------------------------------------------
+
+
+def alert_rules(_text: str = "") -> str:
+    """The text of `alerts.yaml`: the rules for Prometheus."""
+    head = """\
+# Generated from controllers/notifications/alerts.py by `make docs`: the alerts of docs/runbooks.md. As a file of `rule_files`,
+# or as the `spec` of a PrometheusRule. They match whatever job scrapes the ops listener.
+# `runbook_url` is a path in this repository; put the address of your copy of the site before it.
+"""
+    groups = [
+        {"name": name, "rules": [_rule(alert) for alert in alerts]} for name, alerts in groupby(ALERTS, lambda each: each.group)
+    ]
+    return head + yaml.dump({"groups": groups}, Dumper=_WithoutAliases, sort_keys=False, width=1000)
+
+
+def _rule(alert: Alert) -> Json:
+    held = {"for": f"{alert.minutes}m"} if alert.minutes else {}
+    notes = {"summary": alert.summary, "description": alert.description}
+    return {
+        "alert": alert.name,
+        "expr": alert.expression,
+        **held,
+        "labels": {"severity": alert.severity},
+        "annotations": {**notes, "runbook_url": f"docs/runbooks.md#{alert.name.lower()}"},
+    }
 
 
 # --- configuration --------------------------------------------------------------------------------------------------------
@@ -270,6 +301,7 @@ _PARTS: Final[dict[str, dict[str, Callable[[str], str]]]] = {
 }
 #: Files without marks: the function gets the old text and returns the whole new one.
 _WHOLE: Final[dict[str, Callable[[str], str]]] = {
+    "alerts.yaml": alert_rules,
     "rbac.yaml": lambda _: rbac.manifest(),
     "rights.yaml": rights,
     "values.schema.json": values_schema,

@@ -290,6 +290,7 @@ listeners:
 recording: {file: FILE}
 history: {file: FILE}
 report: {file: FILE}
+notifications: {webhook: {urlFile: FILE, allowedHosts: [hooks.slack.com]}}
 """
 
 

@@ -219,7 +219,7 @@ BENCHED: Final[tuple[Stated, ...]] = (
 _VALUES: Final = yaml.safe_load(Path("deploy/chart/values.yaml").read_text())["resources"]
 _RECIPE: Final = Path("deploy/image/recipe.py").read_text()
 _ALERTS: Final = "deploy/monitoring/alerts.yaml"
-_SLOW_FILTER: Final = source(_ALERTS, r'quantile\((0\.\d+), .*verb="filter"\}\[5m\]\)\)\) > ([\d.]+)')
+_SLOW_FILTER: Final = source(_ALERTS, r'quantile\((0\.\d+), .*verb="filter"\}\[5m\]\) and .*?\)\) > ([\d.]+)$')
 
 OTHERS: Final[tuple[Stated, ...]] = (
     stated("install", "| user | {},", *source("deploy/image/recipe.py", r'^USER: Final = "(\d+):')),
@@ -240,7 +240,7 @@ OTHERS: Final[tuple[Stated, ...]] = (
     stated(
         "operations",
         "The share of errors should stay below {}.",
-        *source(_ALERTS, r'operation="preemption",result="error"\}\[30m\]\)\) > ([\d.]+)'),
+        *source(_ALERTS, r'operation="preemption",result="error"\}\[30m\]\) and .*?\) > ([\d.]+)'),
     ),
     stated("operations", "the {:g}th percentile", 100 * _SLOW_FILTER[0]),
     stated("operations", 'verb="filter"}}` above {:g} ms', 1000 * _SLOW_FILTER[1]),

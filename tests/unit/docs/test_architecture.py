@@ -99,9 +99,10 @@ THREADS: Final = {
     "adapters/kube/history.py": "compress the history",
     "adapters/files/shadow_files.py": "read and write a shadow's files",
     "runtime/record_file.py": "write the record",
-    "app/settings/reload.py": "read the files of the configuration, of TLS and of forwarding",
+    "app/settings/reload.py": "read the files of the configuration, of TLS, of forwarding",
     "adapters/http/certificates.py": "of TLS",
     "adapters/http/standby.py": "of forwarding",
+    "adapters/http/webhook.py": "of the webhook",
 }
 
 

@@ -14,6 +14,7 @@ from slackwater.app import wiring
 from slackwater.app.settings import Settings, schema
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.app.settings.serving import Report
+from slackwater.controllers.notifications.settings import Notifications, Webhook
 from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
 from slackwater.model.reasons import Reason
 from tests.support.layers import LAYERS
@@ -62,7 +63,11 @@ def test_a_folder_without_pages_is_an_error(tmp_path: Path) -> None:
 
 
 #: As much as can be switched on.
-EVERYTHING = Settings(autoscaler=Autoscaler(enabled=True), report=Report(enabled=True))
+EVERYTHING = Settings(
+    autoscaler=Autoscaler(enabled=True),
+    report=Report(enabled=True),
+    notifications=Notifications(webhook=Webhook(url_file="/url", allowed_hosts=("localhost",))),
+)
 
 
 # --- metrics --------------------------------------------------------------------------------------------------------------

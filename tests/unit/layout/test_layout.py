@@ -15,8 +15,8 @@ LAYERS: Final = {
     "sandbox", "snapshot",
 }  # fmt: skip
 CAPABILITIES: Final = {
-    "audit", "consolidation", "disagreement", "history", "leadership", "migration", "permits", "placement", "preemption",
-    "scaledown", "scaleup", "slack",
+    "audit", "consolidation", "disagreement", "history", "leadership", "migration", "notifications", "permits",
+    "placement", "preemption", "scaledown", "scaleup", "slack",
 }  # fmt: skip
 #: Words that this project used for what the field has a word for, as parts of identifiers and of file names.
 RETIRED: Final = {

@@ -42,6 +42,7 @@ from slackwater_protocol.durations import Duration, seconds
 if TYPE_CHECKING:  # commands that read a file import this module, but not these
     from slackwater.controllers.audit.loop import AuditConfig
     from slackwater.controllers.consolidation.plan import ConsolidationRules
+    from slackwater.controllers.notifications.state import NotificationPolicy
     from slackwater.runtime.dispatcher import DispatcherConfig
 
 PolicyT = TypeVar("PolicyT")
@@ -269,6 +270,14 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
 def _preempts(settings: Settings) -> bool:
     """Does Slackwater preempt by itself?"""
     return settings.feature_gates.async_preemption and "preemption" not in settings.shadow.capabilities
+
+
+def notification_policy_of(settings: Settings) -> "NotificationPolicy":
+    """When and how the leader tells a webhook of alerts."""
+    from slackwater.controllers.notifications.state import NotificationPolicy
+
+    section = settings.notifications
+    return _built(NotificationPolicy, section, cluster=section.cluster or "")
 
 
 def audit_config_of(settings: Settings) -> "AuditConfig":

@@ -226,6 +226,8 @@ class _ServiceRunner:
                 life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
             if service.report_log is not None:
                 life.start_soon(service.report_log.run, name="log for reports")
+            if service.notifications is not None:
+                life.start_soon(service.notifications.run, name="notifications")
             if self._on_ready is not None:
                 await self._on_ready(service)
         return service.settings

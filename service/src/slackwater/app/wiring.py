@@ -1,7 +1,7 @@
 """Builds and connects the objects of the service. `process` starts and stops them."""
 
 import socket
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
 
@@ -9,6 +9,7 @@ import structlog
 from prometheus_client import (
     CollectorRegistry,
 )
+from prometheus_client.core import Metric
 
 from slackwater.adapters.api_calls import ApiPort
 from slackwater.adapters.http.agents import AgentLimits, AgentsApp
@@ -24,6 +25,7 @@ from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.autoscaler import AutoscalerService
 from slackwater.app.history import ServiceHistory
 from slackwater.app.leader_election import Election, authenticator
+from slackwater.app.notifications import notification_loop
 from slackwater.app.observing import ObservingService
 from slackwater.app.policies import answer_seconds_of, backpressure_seconds_of, dispatcher_config_of
 from slackwater.app.scheduler_config.filters_and_scores import score_profiles_of
@@ -31,6 +33,8 @@ from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import MakeReplica
 from slackwater.controllers.leadership.metrics import LeaderStatus, alone
 from slackwater.controllers.leadership.state import LeadershipTerm
+from slackwater.controllers.notifications.loop import NotificationLoop
+from slackwater.controllers.notifications.metrics import notification_families
 from slackwater.controllers.permits.metrics import AgentMetrics
 from slackwater.controllers.permits.service import PermitService
 from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
@@ -72,6 +76,7 @@ class Service(ObservingService):
         `kubernetes` is the version of Kubernetes whose rules are followed."""
         self._election = election
         #: None if there is no election: this replica always leads.
+        self.notifications: NotificationLoop | None = None
         self.leadership_term = None if election is None or election.mode == "none" else LeadershipTerm(election.leadership)
         self._leads: Callable[[], bool] = (lambda: True) if self.leadership_term is None else self.leadership_term.leads
         client = LedApi(client, self._leads)
@@ -103,6 +108,7 @@ class Service(ObservingService):
         self.wait_events = self._wait_events()
         self.disagreement_loop = self._disagreement_loop(self.dispatcher.submit_all)
         self.ops = self._ops(registry)
+        self.notifications = notification_loop(settings, registry, leads=self._leads, clock=times.monotonic)
 
     def _agents(self, client: ApiPort, registry: CollectorRegistry) -> AgentsApp:
         listener = self.settings.listeners.agents
@@ -187,6 +193,11 @@ class Service(ObservingService):
 
     def _forwards(self) -> Mapping[str, int]:
         return {} if self._election is None else self._election.forwards()
+
+    def _families(self) -> Iterator[Metric]:
+        yield from super()._families()
+        if self.notifications is not None:
+            yield from notification_families(self.notifications.counts)
 
     def _writes(self) -> DispatcherStats:
         return self.dispatcher.stats

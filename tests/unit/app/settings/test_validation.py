@@ -44,7 +44,7 @@ REFUSALS = [
         "scheduler_name: x",
         "scheduler_name: got an unknown key, want one of apiVersion, kind, mode, shadow, schedulerName, scheduler, "
         "featureGates, leaderElection, listeners, extender, nodes, vertical, migration, preemption, autoscaler, kube, audit, "
-        "recording, history, report, explain (did you mean schedulerName?)",
+        "recording, history, report, explain, notifications (did you mean schedulerName?)",
     ),
     (
         "featureGates: {Foo: true}",

@@ -47,11 +47,19 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _extender_conflicts(settings)
     yield from _autoscaler_conflicts(settings)
     yield from _slack_conflicts(settings)
+    yield from _notification_conflicts(settings)
     yield from _budget_conflicts(settings.autoscaler.scale_down.disruption_budgets, ("autoscaler", "scaleDown"))
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _group_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
         yield from _budget_conflicts(group.scale_down.disruption_budgets or (), (*_GROUPS, index, "scaleDown"))
         yield from _allocatable_conflicts(group, (*_GROUPS, index, "template", "status"))
+
+
+def _notification_conflicts(settings: Settings) -> Iterator[Conflict]:
+    webhook = settings.notifications.webhook
+    if webhook is not None and not webhook.allowed_hosts:
+        place = ("notifications", "webhook", "allowedHosts")
+        yield Conflict(reads=(place,), seen="no host", wanted="the host of the address in urlFile, such as hooks.slack.com")
 
 
 def _version_conflicts(settings: Settings) -> Iterator[Conflict]:
@@ -263,13 +271,19 @@ def notes(settings: Settings) -> list[str]:
     ]
 
 
+def _ineffective_by_mode(settings: Settings) -> Iterator[str]:
+    if settings.mode == "shadow" and settings.notifications.webhook is not None:
+        yield "notifications.webhook: has no effect with mode shadow: only a leader tells of alerts"
+    if settings.mode != "shadow" and settings.history.file is not None:
+        yield "history.file: has no effect unless mode is shadow: the history is in ConfigMaps"
+
+
 def _ineffective(settings: Settings) -> Iterator[str]:
     if "autoscaler" in settings.model_fields_set and not settings.autoscaler.enabled and settings.autoscaler != Autoscaler():
         yield "autoscaler: has no effect while autoscaler.enabled is false: no node is added"
     if settings.autoscaler.slack != Slack() and not settings.feature_gates.resource_slack:
         yield "autoscaler.slack: has no effect while featureGates.ResourceSlack is false: no spare room is planned"
-    if settings.history.file is not None and settings.mode != "shadow":
-        yield "history.file: has no effect unless mode is shadow: the history is in ConfigMaps"
+    yield from _ineffective_by_mode(settings)
     extender, migration = settings.extender, settings.migration
     if "percentage_of_nodes_to_score" in extender.model_fields_set and extender.bind:
         yield (

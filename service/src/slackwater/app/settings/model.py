@@ -14,6 +14,7 @@ from slackwater.controllers.audit.settings import Audit
 from slackwater.controllers.history.settings import History
 from slackwater.controllers.leadership.settings import LeaderElection
 from slackwater.controllers.migration.settings import Migration
+from slackwater.controllers.notifications.settings import Notifications
 from slackwater.controllers.permits.settings import Vertical
 from slackwater.controllers.preemption.settings import Preemption
 
@@ -80,3 +81,5 @@ class Settings(Section):
     """Whether what happened is logged for `slackwater report`."""
     explain: Explain = Explain()
     """When pods that wait are explained by Events."""
+    notifications: Notifications = Notifications()
+    """Whether a webhook is told of alerts."""

@@ -60,6 +60,7 @@ NEEDS: Final[dict[Steps, Needs]] = {
     ("history",): "restart",
     ("report",): "restart",
     ("explain",): "restart",
+    ("notifications",): "restart",
 }
 
 
