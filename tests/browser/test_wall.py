@@ -128,7 +128,8 @@ async def test_counts_agree_wherever_they_stand(n_nodes: int) -> None:
             return first_number(await page.inner_text(f"#views a[href='#/{view}'] .count"))
 
         async def texts(selector: str) -> list[str]:
-            return await page.locator(selector).all_inner_texts()
+            found: list[str] = await page.locator(selector).all_inner_texts()
+            return found
 
         nodes = {
             "tile": first_number(await tile(page, "Nodes").locator(".value").inner_text()),
