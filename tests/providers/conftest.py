@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from tests.providers.aws_rig import aws_rig
 from tests.providers.clusterapi_rig import clusterapi_rig
 from tests.providers.double_rig import double_rig
 from tests.providers.externalgrpc_rig import externalgrpc_rig
@@ -15,6 +16,7 @@ RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
     "double": double_rig,
     "kwok": kwok_rig,
     "externalgrpc": externalgrpc_rig,
+    "aws": aws_rig,
     "clusterapi-deployment": lambda: clusterapi_rig("MachineDeployment"),
     "clusterapi-set": lambda: clusterapi_rig("MachineSet"),
     "clusterapi-pool": lambda: clusterapi_rig("MachinePool"),

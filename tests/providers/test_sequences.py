@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.nodegroups import InstanceId, NodeGroup
 from slackwater.ports.protocols import ProviderError
+from tests.providers.aws_rig import aws_rig
 from tests.providers.clusterapi_rig import clusterapi_rig
 from tests.providers.double_rig import double_rig
 from tests.providers.externalgrpc_rig import externalgrpc_rig
@@ -21,6 +22,7 @@ RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
     "double": double_rig,
     "kwok": kwok_rig,
     "externalgrpc": externalgrpc_rig,
+    "aws": aws_rig,
     "clusterapi": lambda: clusterapi_rig("MachineDeployment"),
 }
 sizes = st.integers(0, MAX_SIZE + 1)

@@ -21,13 +21,14 @@ from slackwater.adapters.kube.client import LedApi, open_client, open_reader
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.prices import has_prices
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import ClusterApi, ExternalGrpc, Provider, Template
+from slackwater.app.settings.autoscaling import Aws, ClusterApi, ExternalGrpc, ProviderName, Template
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.ports.clock import unix_time
-from slackwater.ports.protocols import GroupReader, NodeProvider
+from slackwater.ports.protocols import GroupReader, NodeProvider, ProviderError
 from slackwater_protocol.durations import SECOND
 
 if TYPE_CHECKING:
+    from slackwater.adapters.cloud.aws.client import AwsClient
     from slackwater.adapters.cloud.externalgrpc.client import Client
 
 
@@ -57,7 +58,8 @@ async def open_clouds(
     `client` is the client of the served cluster. A management cluster of Cluster API gets its own client, which writes only
     while `leads` returns true. `now` is the Unix time in seconds.
 
-    :raises CloudError: a TLS file cannot be read. :raises KubeConfigError: the management cluster's kubeconfig is invalid.
+    :raises CloudError: a TLS file cannot be read, or no region of AWS is known.
+    :raises KubeConfigError: the management cluster's kubeconfig is invalid.
     """
     providers: list[NodeProvider] = []
     tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
@@ -76,6 +78,11 @@ async def open_clouds(
             asking = now if has_prices(settings) else None
             provider = ExternalGrpcProvider(opened, defaults=_defaults(settings), now=asking)
             providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
+        if uses_aws(settings):
+            from slackwater.adapters.cloud.aws.provider import AwsProvider
+
+            aws = AwsProvider(await stack.enter_async_context(_aws(settings)), **_aws_groups(settings, now))
+            providers.append(ConfiguredProvider(aws, _entries(settings, "aws")))
         yield Clouds(providers=tuple(providers), tasks=tasks)
 
 
@@ -100,6 +107,11 @@ async def open_readers(
             asking = now if has_prices(settings) else None
             groups = ExternalGrpcGroups(opened, defaults=_defaults(settings), now=asking)
             readers.append(ConfiguredGroups(groups, _entries(settings, "externalgrpc")))
+        if uses_aws(settings):
+            from slackwater.adapters.cloud.aws.provider import AwsGroups
+
+            reader = AwsGroups(await stack.enter_async_context(_aws(settings)), **_aws_groups(settings, now))
+            readers.append(ConfiguredGroups(reader, _entries(settings, "aws")))
         yield tuple(readers)
 
 
@@ -143,16 +155,49 @@ def _selection(section: ClusterApi) -> GroupSelection:
     return GroupSelection(namespace=section.namespace, cluster_name=section.cluster_name, labels=section.selector)
 
 
+def uses_aws(settings: Settings) -> bool:
+    """True if a node group uses the provider aws, or the provider's section is present."""
+    named = any(group.provider == "aws" for group in settings.autoscaler.node_groups)
+    return named or settings.autoscaler.providers.aws is not None
+
+
+class _AwsGroups(TypedDict):
+    tags: Mapping[str, str]
+    names: frozenset[GroupName]
+    now: Callable[[], float]
+
+
+def _aws_groups(settings: Settings, now: Callable[[], float]) -> _AwsGroups:
+    section = settings.autoscaler.providers.aws or Aws()
+    return _AwsGroups(tags=section.tags, names=frozenset(entry.id for entry in _entries(settings, "aws")), now=now)
+
+
+@asynccontextmanager
+async def _aws(settings: Settings) -> AsyncIterator["AwsClient"]:
+    from slackwater.adapters.cloud.aws.client import open_client as open_aws
+
+    section = settings.autoscaler.providers.aws or Aws()
+    async with AsyncExitStack() as stack:
+        try:
+            client = await stack.enter_async_context(open_aws(region=section.region, queue=False))
+        except ProviderError as error:
+            raise CloudError(f"autoscaler.providers.aws: {error.detail}") from error
+        yield client
+
+
 def missing_extra(settings: Settings) -> str | None:
     """A message naming the Python modules that a configured provider needs and that are not installed; None if all are
     installed. Call this before the service starts anything."""
-    if not settings.autoscaler.enabled or settings.autoscaler.providers.externalgrpc is None:
-        return None
-    missing = [name for name in ("grpc", "google.protobuf") if not _is_installed(name)]
-    if not missing:
-        return None
-    wanted = "want the extra: pip install 'slackwater[externalgrpc]'"
-    return f"autoscaler.providers.externalgrpc: got no module {' and no '.join(missing)}, {wanted}"
+    uses_externalgrpc = settings.autoscaler.providers.externalgrpc is not None
+    for name, is_used, modules in (
+        ("externalgrpc", uses_externalgrpc, ("grpc", "google.protobuf")),
+        ("aws", uses_aws(settings), ("aiobotocore", "botocore")),
+    ):
+        missing = [module for module in modules if not _is_installed(module)]
+        if settings.autoscaler.enabled and is_used and missing:
+            wanted = f"want the extra: pip install 'slackwater[{name}]'"
+            return f"autoscaler.providers.{name}: got no module {' and no '.join(missing)}, {wanted}"
+    return None
 
 
 def _is_installed(name: str) -> bool:
@@ -188,7 +233,7 @@ def _defaults(settings: Settings) -> GroupOptions:
     )
 
 
-def _entries(settings: Settings, provider: Provider) -> Iterator[Entry]:
+def _entries(settings: Settings, provider: ProviderName) -> Iterator[Entry]:
     for group in settings.autoscaler.node_groups:
         if group.provider == provider:
             said = group.template != Template()

@@ -421,6 +421,9 @@ FILE_PATH: Final = Name(pattern=r"[^\x00-\x1f]+", longest=4096, words="the path 
 FilePath = Annotated[str, FILE_PATH]
 ServerName = Annotated[str, Name(pattern=r"[A-Za-z0-9.:-]+", longest=253, words="a DNS name or IP address")]
 NamePrefix = Annotated[str, Name(pattern=r"[^\x00-\x1f]*", longest=253, words="the beginning of a name")]
+AwsRegion = Annotated[str, Name(pattern=r"[a-z]{2,}(-[a-z0-9]+)+", longest=63, words="a region of AWS such as eu-west-1")]
+TagKey = Annotated[str, Name(pattern=r"[^\x00-\x1f]+", longest=128, words="the key of a tag of AWS")]
+TagValue = Annotated[str, Name(pattern=r"[^\x00-\x1f]*", longest=256, words="the value of a tag of AWS")]
 Audience = Annotated[str, Name(pattern=r"[^\x00-\x20]+", longest=253, words="an audience without blanks")]
 ServiceAccount = Annotated[
     str,

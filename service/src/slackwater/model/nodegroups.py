@@ -97,10 +97,10 @@ def choice_of_provider(provider: str, id_: str) -> VariantChoice:
     """Who chooses the variant of a provider's new nodes (ADR 269). `id_`: the provider's name of the group.
 
     kwok copies the template. A MachineDeployment or MachineSet of Cluster API has one machine template, and the infrastructure
-    provider chooses the zone unless the template does; a MachinePool is a cloud's scaling group. So are the groups of nearly
-    every server of externalgrpc.
+    provider chooses the zone unless the template does; a MachinePool is a cloud's scaling group. So are the groups of aws, and
+    those of nearly every server of externalgrpc.
     """
-    if provider == "externalgrpc" or id_.startswith("MachinePool/"):
+    if provider in ("aws", "externalgrpc") or id_.startswith("MachinePool/"):
         return EVEN_ZONES
     return {"kwok": AS_TEMPLATE, "clusterapi": VariantChoice(types="template")}.get(provider, CLOUD_CHOOSES)
 

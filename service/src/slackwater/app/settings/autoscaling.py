@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from slackwater.configuration.values import (
     Address,
+    AwsRegion,
     Count,
     Delay,
     FilePath,
@@ -28,6 +29,8 @@ from slackwater.configuration.values import (
     Section,
     ServerName,
     Switch,
+    TagKey,
+    TagValue,
     Timeout,
     refused,
 )
@@ -67,6 +70,20 @@ class Kwok(Section):
     service runs."""
     seed: Count = Field(default=0, examples=[0, 7])
     """Seed of the random delays and failures: the same seed gives the same ones. 0 by default."""
+
+
+class Aws(Section):
+    """The provider aws: EC2 Auto Scaling groups. Needs the extra `slackwater[aws]`."""
+
+    region: AwsRegion | None = Field(default=None, examples=["eu-west-1"])
+    """Region of the groups. Unset by default: that of the environment (`AWS_DEFAULT_REGION`), which EKS sets for service
+    accounts with a role."""
+    tags: Mapping[TagKey, TagValue] = Field(
+        default={},
+        examples=[{"k8s.io/cluster-autoscaler/enabled": "", "k8s.io/cluster-autoscaler/prod": ""}],
+    )
+    """Tags that a group must have to be used; an empty value stands for any. Empty by default: only groups that `nodeGroups`
+    names are used."""
 
 
 class ClusterApi(Section):
@@ -111,9 +128,11 @@ class ExternalGrpc(Section):
 
 
 class Providers(Section):
-    """The providers that create and delete nodes. All groups that clusterapi and externalgrpc report are used, within the sizes
-    that they report; an entry in `nodeGroups` can narrow these."""
+    """The providers that create and delete nodes. All groups that aws, clusterapi and externalgrpc report are used, within the
+    sizes that they report; an entry in `nodeGroups` can narrow these."""
 
+    aws: Aws | None = None
+    """EC2 Auto Scaling groups. Unset by default: used only if a node group names it."""
     kwok: Kwok = Kwok()
     """Node objects without machines."""
     clusterapi: ClusterApi | None = None
@@ -122,7 +141,7 @@ class Providers(Section):
     """An external gRPC provider. Unset by default: not used."""
 
 
-ProviderName = Literal["kwok", "clusterapi", "externalgrpc"]
+ProviderName = Literal["aws", "kwok", "clusterapi", "externalgrpc"]
 
 
 class Backoff(Section):
@@ -149,7 +168,6 @@ class Creation(Section):
 
 
 Expander = Literal["random", "most-pods", "least-nodes", "least-waste", "price", "priority"]
-Provider = Literal["kwok", "clusterapi", "externalgrpc"]
 
 
 class TemplateMetadata(Section):
@@ -226,7 +244,7 @@ class NodeGroup(Section):
 
     name: GroupName = Field(examples=["pool-a"])
     """The group's name, unique; the value of the label. No default."""
-    provider: Provider = Field(default="kwok", examples=["kwok", "clusterapi", "externalgrpc"])
+    provider: ProviderName = Field(default="kwok", examples=["kwok", "aws", "clusterapi", "externalgrpc"])
     """The provider that creates and deletes the nodes. kwok by default: Node objects without machines, for trials and tests."""
     id: ProviderGroup | None = Field(default=None, examples=["MachineDeployment/default/md-0"])
     """The provider's name of the group, if it differs from `name`. Unset by default: the same name. A kwok group cannot have

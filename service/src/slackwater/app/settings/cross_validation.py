@@ -49,6 +49,7 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _slack_conflicts(settings)
     yield from _notification_conflicts(settings)
     yield from _budget_conflicts(settings.autoscaler.scale_down.disruption_budgets, ("autoscaler", "scaleDown"))
+    yield from _aws_conflicts(settings)
     for index, group in enumerate(settings.autoscaler.node_groups):
         yield from _group_conflicts(settings.autoscaler.providers, group, (*_GROUPS, index))
         yield from _budget_conflicts(group.scale_down.disruption_budgets or (), (*_GROUPS, index, "scaleDown"))
@@ -209,6 +210,13 @@ def _budget_conflicts(budgets: Iterable[NodeDisruptionBudget], at: Steps) -> Ite
             wanted = f'minute, hour, day, month and weekday such as "0 9 * * mon-fri" ({problem})'
             yield Conflict(reads=(schedule,), seen=show(budget.schedule), wanted=wanted)
         yield from _zone_conflicts(budget.time_zone, place)
+
+
+def _aws_conflicts(settings: Settings) -> Iterator[Conflict]:
+    section = settings.autoscaler.providers.aws
+    if section is not None and not section.tags and all(group.provider != "aws" for group in settings.autoscaler.node_groups):
+        wanted = f"tags, or groups of {json_path(_GROUPS)} with provider aws: with neither no group is found"
+        yield Conflict(reads=(("autoscaler", "providers", "aws", "tags"),), seen="nothing", wanted=wanted)
 
 
 def _group_conflicts(providers: Providers, group: NodeGroup, at: Steps) -> Iterator[Conflict]:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from slackwater.adapters.cloud.clusterapi.objects import NOTHING_SAID, GroupWire, Infrastructure
+from slackwater.adapters.cloud.group_options import EFFECTS, read_options, read_said
 from slackwater.model.devices import read_template_devices
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import CSI_DRIVERS, GroupOptions, read_attach_limits
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
-from slackwater_protocol.durations import SECOND, parse_duration
 from slackwater_protocol.names import CLUSTER_API_GROUP
 from slackwater_protocol.units import parse_nanos
 
@@ -34,7 +34,6 @@ _NANO: Final = 10**9
 _MOST_DIGITS: Final = 9
 #: Labels of a Machine that Cluster API copies to its Node.
 _COPIED: Final = ("node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io")
-_EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +62,7 @@ def options(annotations: Mapping[str, str]) -> GroupOptions:
 
     :raises ValueError: an annotation is invalid.
     """
-
-    def said(name: str, read: Callable[[str], T]) -> T | None:
-        text = annotations.get(_OPTIONS + name)
-        return None if text is None else _read(_OPTIONS + name, text, read)
-
-    return GroupOptions(
-        utilization_threshold=said("scaledownutilizationthreshold", float),
-        gpu_utilization_threshold=said("scaledowngpuutilizationthreshold", float),
-        unneeded_time=said("scaledownunneededtime", _seconds),
-        unready_time=said("scaledownunreadytime", _seconds),
-        provision_seconds=said("maxnodeprovisiontime", _seconds),
-    )
+    return read_options(annotations, _OPTIONS, what="annotation")
 
 
 def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) -> Node | None:
@@ -147,7 +135,7 @@ def _annotated_taints(text: str) -> list[Taint]:
     for entry in filter(None, text.split(",")):
         pair, _, effect = entry.strip().rpartition(":")
         key, _, value = pair.partition("=")
-        if not key or effect not in _EFFECTS:
+        if not key or effect not in EFFECTS:
             raise ValueError(f"{entry!r}, want key=value:Effect")
         taints.append(Taint(key, value, effect))
     return taints
@@ -167,12 +155,5 @@ def _count(annotations: Mapping[str, str], key: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
-    return parse_duration(text) / SECOND
-
-
 def _read(key: str, text: str, read: Callable[[str], T]) -> T:
-    try:
-        return read(text)
-    except ValueError as error:
-        raise ValueError(f"annotation {key}: got {text!r}: {error}") from error
+    return read_said(key, text, read, what="annotation")

@@ -1,0 +1,87 @@
+"""The provider aws: the real client on the fake fleet, whose time goes on when the suite says so."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from slackwater.adapters.cloud.aws.client import AwsClient
+from slackwater.adapters.cloud.aws.provider import AwsProvider
+from slackwater.model.nodegroups import GroupName, InstanceErrorKind
+from slackwater.model.objects import Node
+from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
+from tests.support.awsfleet import OWNED, TAGS, Fleet
+from tests.support.awswire import client_of
+from tests.support.builders import a_node
+
+GROUP, OTHER = GroupName("asg-a"), GroupName("asg-b")
+PREFIX = "k8s.io/cluster-autoscaler/node-template"
+TEMPLATE = {
+    f"{PREFIX}/resources/cpu": "4",
+    f"{PREFIX}/resources/memory": "16Gi",
+    f"{PREFIX}/resources/pods": "110",
+    f"{PREFIX}/label/tier": "batch",
+    f"{PREFIX}/taint/dedicated": "batch:NoSchedule",
+}
+
+
+@dataclass
+class AwsRig:
+    """See `Rig`. The fleet's answers are never stale, and the provider trusts them at once."""
+
+    fleet: Fleet
+    clock: list[float]
+    client: AwsClient
+    provider: AwsProvider
+    group: GroupName = GROUP
+    other: GroupName = OTHER
+    guards_processes: bool = False
+
+    async def noticed(self) -> None:
+        self.clock[0] += self.fleet.launch_after
+        self.fleet.advance()
+
+    async def settle(self) -> None:
+        for _ in range(3):
+            self.clock[0] += self.fleet.retry_after
+            self.fleet.advance()
+
+    async def nodes(self) -> Sequence[Node]:
+        up = [
+            machine
+            for group in self.fleet.groups.values()
+            for machine in group.machines
+            if self.clock[0] >= machine.launched_at + self.fleet.in_service_after
+        ]
+        return [a_node(machine.id, provider_id=machine.provider_id) for machine in up]
+
+    def another(self) -> AwsProvider:
+        return a_provider(self.client, self.clock)
+
+    def lose_answer(self, *, done: bool) -> None:
+        self.fleet.lost.append(done)
+
+    async def machines_fail(self, kind: InstanceErrorKind) -> None:
+        group = self.fleet.groups[self.group]
+        for machine in [machine for machine in group.machines if self.clock[0] < machine.launched_at + 20.0]:
+            group.machines.remove(machine)
+            machine.activity["StatusCode"] = "Failed"
+            code = {"out-of-resources": "InsufficientInstanceCapacity", "other": "InvalidAMIID.Unavailable"}[kind]
+            machine.activity["StatusMessage"] = f"{code} - It did not start. Launching EC2 instance failed."
+        group.failed_at = self.clock[0]
+
+    def silence(self) -> None:
+        self.fleet.silent = True
+
+
+def a_provider(client: AwsClient, clock: list[float]) -> AwsProvider:
+    return AwsProvider(client, tags={OWNED: ""}, now=lambda: clock[0], consistent_after=0.0)
+
+
+@asynccontextmanager
+async def aws_rig() -> AsyncIterator[Rig]:
+    clock = [1_700_000_000.0]
+    fleet = Fleet(now=lambda: clock[0])
+    for name, size, minimum in ((GROUP, FIRST_SIZE, MIN_SIZE), (OTHER, 1, 0)):
+        fleet.has(name, desired=size, min_size=minimum, max_size=MAX_SIZE, tags={**TAGS, **TEMPLATE})
+    async with client_of(fleet.answer) as client:
+        yield AwsRig(fleet, clock, client, a_provider(client, clock))
