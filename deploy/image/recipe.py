@@ -58,7 +58,9 @@ DROPPED: Final = (
 )
 
 DISTRIBUTIONS: Final = ("slackwater_protocol", "slackwater")
-EXTRAS: Final = "externalgrpc,solver"
+EXTRAS: Final = "aws,externalgrpc,solver"
+#: Models of AWS' services that stay, of the four hundred of botocore: what the provider aws calls, and what gives credentials.
+AWS_SERVICES: Final = frozenset({"autoscaling", "ec2", "eks", "sqs", "sso", "sso-oidc", "sts"})
 #: Where Debian's Python looks for what was not installed by Debian's packages.
 SITE: Final = f"usr/local/lib/python{PYTHON}/dist-packages"
 SCRIPTS: Final = "usr/local/bin"

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,7 @@ def install_others(site: Path, *, wheels: Path, version: str, lock: Path, archit
     for name in recipe.DISTRIBUTIONS:  # `install_ours` puts them into a layer of their own
         shutil.rmtree(site / name)
         shutil.rmtree(site / f"{name}-{version}.dist-info")
+    _remove_services(site)
     _remove_commands(site)
     (site / ".lock").unlink(missing_ok=True)  # uv's own
     if strange := sorted(set(installed(site)) - set(_locked(lock))):
@@ -68,9 +69,23 @@ def install_others(site: Path, *, wheels: Path, version: str, lock: Path, archit
 def _remove_commands(site: Path) -> None:
     """Removes the commands of others. They name this machine's Python, and the lists of installed files have their hashes."""
     shutil.rmtree(site / "bin", ignore_errors=True)
+    _forget_files(site, lambda name: name.startswith("bin/"))
+
+
+def _remove_services(site: Path) -> None:
+    """Removes the models of AWS' services that nothing here calls: nearly all of botocore's 31 MB."""
+    data = site / "botocore" / "data"
+    gone = {folder.name for folder in data.iterdir() if folder.is_dir() and folder.name not in recipe.AWS_SERVICES}
+    for name in gone:
+        shutil.rmtree(data / name)
+    _forget_files(site, lambda name: name.startswith("botocore/data/") and name.split("/")[2] in gone)
+
+
+def _forget_files(site: Path, is_gone: Callable[[str], bool]) -> None:
+    """Takes files out of the lists of installed files, whose lines begin with their names."""
     for record in site.glob("*.dist-info/RECORD"):
         lines = record.read_text().splitlines(keepends=True)
-        record.write_text("".join(line for line in lines if not line.startswith("bin/")))
+        record.write_text("".join(line for line in lines if not is_gone(line.partition(",")[0])))
 
 
 def _uv() -> str:

@@ -14,11 +14,12 @@ from slackwater.app.settings import schema
 from tests.packaging.conftest import ROOT, UV, Install, interpreter, run
 from tests.support.pages import commands
 
-EXTERNAL = """\
+USING = """\
 apiVersion: config.slackwater.dev/v1alpha1
 kind: SlackwaterConfiguration
-autoscaler: {enabled: true, providers: {externalgrpc: {address: "127.0.0.1:1"}}}
+autoscaler: {{enabled: true, providers: {}}}
 """
+PROVIDERS = {"externalgrpc": '{externalgrpc: {address: "127.0.0.1:1"}}', "aws": "{aws: {tags: {k: v}}}"}
 KUBECONFIG = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -93,14 +94,14 @@ def test_the_service_brings_the_files_that_it_reads(wheels: Path) -> None:
 def test_everything_that_the_command_needs_has_wheels(
     wheels: Path, constraints: Path, tmp_path: Path, platform: str, version: str
 ) -> None:
-    """By resolution for platforms that this machine is not, with both extras: nothing is built or installed."""
-    (wanted := tmp_path / "wanted.in").write_text("slackwater[externalgrpc,solver]\n")
+    """By resolution for platforms that this machine is not, with all extras: nothing is built or installed."""
+    (wanted := tmp_path / "wanted.in").write_text("slackwater[aws,externalgrpc,solver]\n")
     of = ("--python", sys.executable, "--python-platform", platform, "--python-version", version, "--only-binary", ":all:")
     # The locked version of cryptography has no wheels for Macs with an Intel processor; docs/install.md says what to add.
     locked = () if platform == "x86_64-apple-darwin" else ("--constraint", constraints)
     found = run(UV, "pip", "compile", "--quiet", *of, "--find-links", wheels, *locked, wanted, cwd=tmp_path)
     names = set(re.findall(r"^([\w.-]+)==", found.stdout, re.MULTILINE))
-    assert {"slackwater", "slackwater-protocol", "numpy", "highspy", "grpcio", "msgspec"} <= names
+    assert {"slackwater", "slackwater-protocol", "aiobotocore", "numpy", "highspy", "grpcio", "msgspec"} <= names
     assert ("uvloop" in names) == (platform != "windows")
 
 
@@ -123,15 +124,17 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
 
 
 def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: Install, tmp_path: Path) -> None:
-    (tmp_path / "slackwater.yaml").write_text(EXTERNAL)
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     slackwater = install("no-extra", Path(sys.executable), ["slackwater"]) / "slackwater"
-    serve = run(slackwater, "serve", "--config", "slackwater.yaml", "--kubeconfig", "kubeconfig", cwd=tmp_path, check=False)
-    assert serve.returncode == 2
-    assert "pip install 'slackwater[externalgrpc]'" in serve.stderr
-    assert "Traceback" not in serve.stderr
+    for extra, section in PROVIDERS.items():
+        (tmp_path / "slackwater.yaml").write_text(USING.format(section))
+        serve = run(slackwater, "serve", "--config", "slackwater.yaml", "--kubeconfig", "kubeconfig", cwd=tmp_path, check=False)
+        assert serve.returncode == 2
+        assert f"pip install 'slackwater[{extra}]'" in serve.stderr
+        assert "Traceback" not in serve.stderr
 
 
-def test_the_extra_brings_what_the_provider_imports(install: Install) -> None:
-    python = install("extra", Path(sys.executable), ["slackwater[externalgrpc]"]) / "python"
+def test_the_extras_bring_what_the_providers_import(install: Install) -> None:
+    python = install("extra", Path(sys.executable), ["slackwater[aws,externalgrpc]"]) / "python"
+    run(python, "-c", "import slackwater.adapters.cloud.aws.provider")
     run(python, "-c", "import slackwater.adapters.cloud.externalgrpc.client")

@@ -1,14 +1,19 @@
 """What is particular to the provider aws, against the fake fleet: discovery, templates, failures, and what AWS shows late."""
 
+import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from structlog.testing import capture_logs
 
+import slackwater.adapters.cloud.aws as aws_adapter
 from slackwater.adapters.cloud.aws.provider import AwsProvider
+from slackwater.app.settings import SettingsError, loads
 from slackwater.model.nodegroups import EVEN_ZONES, GroupName, GroupOptions, Instance, NodeGroup
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import ProviderError
@@ -423,3 +428,22 @@ async def test_a_scan_takes_one_call_and_a_second_where_machines_are_lacking(aws
     aws.fleet.calls.clear()
     await aws.provider.groups(timeout_seconds=60)
     assert aws.fleet.calls == {"DescribeAutoScalingGroups": 1, "DescribeScalingActivities": 1}
+
+
+def test_the_policy_of_the_page_allows_what_is_asked_and_nothing_else() -> None:
+    folder = Path(aws_adapter.__file__).parent
+    asked = re.findall(
+        r'"(autoscaling|ec2|eks|sqs)",\s+"([a-z]+(?:_[a-z]+)+)"', "".join(path.read_text() for path in folder.glob("*.py"))
+    )
+    policy = json.loads(Path("docs/aws.md").read_text().split("```json\n")[1].split("```")[0])
+    actions = [statement["Action"] for statement in policy["Statement"]]
+    allowed = {action for some in actions for action in ([some] if isinstance(some, str) else some)}
+    # A batch needs the right for one message; EKS spells its operation as it does.
+    wanted = {f"{service}:{name.title().replace('_', '').removesuffix('Batch')}" for service, name in asked}
+    assert wanted == allowed
+
+
+async def test_settings_that_find_no_group_are_refused() -> None:
+    header = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+    with pytest.raises(SettingsError, match=r"autoscaler\.providers\.aws\.tags: got nothing, want tags"):
+        loads(f"{header}autoscaler: {{providers: {{aws: {{region: eu-west-1}}}}}}")

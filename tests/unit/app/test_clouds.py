@@ -58,8 +58,9 @@ async def test_without_node_groups_there_are_no_providers(api: FakeApi, tmp_path
 async def test_each_provider_that_is_named_is_there(api: FakeApi, tmp_path: Path) -> None:
     settings = yaml.safe_load(HEADER + ALL)
     settings["autoscaler"]["providers"]["externalgrpc"] = {"address": "127.0.0.1:1"}
+    settings["autoscaler"]["providers"]["aws"] = {"region": "eu-west-1", "tags": {"k": "v"}}
     async with clouds_of(_body(settings), api, tmp_path) as clouds:
-        assert [provider.name for provider in clouds.providers] == ["kwok", "clusterapi", "externalgrpc"]
+        assert [provider.name for provider in clouds.providers] == ["kwok", "clusterapi", "externalgrpc", "aws"]
         assert list(clouds.tasks) == ["kwok arrivals"]
 
 
@@ -104,6 +105,16 @@ async def test_an_external_provider_is_reached_as_configured(api: FakeApi, tmp_p
     assert server.asked("NodeGroupGetOptions")[0].defaults.scaleDownUnneededDuration.seconds == 600
 
 
+async def test_without_a_region_of_aws_the_section_is_named(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(CloudError, match=r"autoscaler\.providers\.aws: .*region"):
+        async with clouds_of("autoscaler: {nodeGroups: [{name: a, provider: aws}]}", api, tmp_path):
+            pass
+
+
 async def test_a_file_that_is_missing_is_named(api: FakeApi, tmp_path: Path) -> None:
     text = 'autoscaler: {providers: {externalgrpc: {address: "a:1", tls: {caFile: nowhere.pem}}}}'
     with pytest.raises(CloudError, match=r"externalgrpc\.tls: .*nowhere\.pem"):
@@ -122,6 +133,12 @@ def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     assert reported.startswith("autoscaler.providers.externalgrpc: got no module grpc")
     assert "slackwater[externalgrpc]" in reported
     assert missing_extra(loads(HEADER)) is None, "nobody asks for it"
+    settings = loads(HEADER + "autoscaler: {enabled: true, nodeGroups: [{name: a, provider: aws}]}")
+    assert missing_extra(settings) is None
+    monkeypatch.setitem(sys.modules, "aiobotocore", None)
+    assert missing_extra(settings) == (
+        "autoscaler.providers.aws: got no module aiobotocore, want the extra: pip install 'slackwater[aws]'"
+    )
 
 
 async def test_another_cluster_may_manage(api: FakeApi, tmp_path: Path) -> None:

@@ -179,11 +179,33 @@ def test_groups_keep_their_sizes_and_get_names_that_labels_can_have() -> None:
 
 
 def test_without_a_provider_for_the_cloud_the_groups_are_named_with_the_reason() -> None:
-    result = converted("--cloud-provider=aws", "--nodes=1:7:a", "--node-group-auto-discovery=asg:tag=x,y=z")
+    result = converted("--cloud-provider=gce", "--nodes=1:7:a", "--node-group-auto-discovery=mig:namePrefix=x,min=0,max=9")
     verdicts = {each.flag: each.verdict for each in result.findings}
     flags = ("--cloud-provider", "--nodes", "--node-group-auto-discovery")
     assert {verdicts[flag] for flag in flags} == {"no-counterpart"}
     assert "install.md#clouds" in found(result, "--nodes").why
+
+
+def test_auto_scaling_groups_are_found_as_before() -> None:
+    key = "k8s.io/cluster-autoscaler"
+    discovery = f"--node-group-auto-discovery=asg:tag={key}/enabled,{key}/prod=owned"
+    result = converted("--cloud-provider=aws", discovery, "--nodes=1:7:team/a", f"{discovery},x")
+    autoscaler = loads(result.text).autoscaler
+    assert autoscaler.providers.aws is not None
+    assert autoscaler.providers.aws.tags == {f"{key}/enabled": "", f"{key}/prod": "owned"}
+    assert [(each.name, each.id, each.provider, each.max_size) for each in autoscaler.node_groups] == [
+        ("a", "team/a", "aws", 7)
+    ]
+    verdicts = [each.verdict for each in result.findings if each.flag == "--node-group-auto-discovery"]
+    assert verdicts == ["taken", "no-counterpart"]
+    by_name = loads(converted("--cloud-provider=aws", "--nodes=1:7:a").text).autoscaler
+    assert (by_name.providers.aws, by_name.node_groups[0].provider) == (None, "aws")
+
+
+@pytest.mark.parametrize("text", ["asg:name=a", "asg:tag", "asg:tag=a,,b"])
+def test_a_bad_selection_of_auto_scaling_groups_is_refused(text: str) -> None:
+    (finding, *_) = converted("--cloud-provider=aws", f"--node-group-auto-discovery={text}").refused
+    assert "asg:tag=key" in finding.why
 
 
 def test_cluster_apis_selection_becomes_that_of_the_provider() -> None:
@@ -279,7 +301,7 @@ _OWN: Final = {
 def test_every_subset_of_flags_with_valid_values_becomes_a_valid_file(data: st.DataObject) -> None:
     chosen = data.draw(st.lists(st.sampled_from(FLAGS), unique_by=lambda flag: flag.name, max_size=40))
     words = [f"--{flag.name}={data.draw(_OWN.get(flag.name, _VALUES[flag.kind]))}" for flag in chosen]
-    provider = data.draw(st.sampled_from(["", "kwok", "clusterapi"]))
+    provider = data.draw(st.sampled_from(["", "aws", "kwok", "clusterapi"]))
     result = converted(*words, provider=provider)
     assert result.refused == ()
     ours = loads(result.text)
@@ -364,7 +386,7 @@ def test_the_verdicts_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ("arguments", "said"),
     [
         (["missing.yaml"], "missing.yaml: "),
-        ([str(EXAMPLE), "--provider", "aws"], "--provider: got aws, want one of kwok, clusterapi, externalgrpc"),
+        ([str(EXAMPLE), "--provider", "gce"], "--provider: got gce, want one of aws, kwok, clusterapi, externalgrpc"),
         ([str(EXAMPLE), "--provider", "externalgrpc"], "want --address HOST:PORT"),
     ],
 )

@@ -4,6 +4,7 @@ wants each text on its pages."""
 import inspect
 from typing import Final
 
+from slackwater.adapters.cloud.aws.provider import CONSISTENT_AFTER_SECONDS
 from slackwater.adapters.http import (
     agents,
     application,
@@ -102,6 +103,7 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("operations", "| one a connection | {:,}; 503 |", _AGENTS.max_requests),
     stated("agents", "too many requests are in flight ({:,})", _AGENTS.max_requests),
     stated("extender", "while {} binds are in flight", _DISPATCHER.max_binds),
+    stated("aws", "For {:g} s what Slackwater itself has changed", CONSISTENT_AFTER_SECONDS),
     stated("autoscaler", "counts once it is {:g} s old", installed.PENDING.untried_seconds),
     stated("scaleup", "younger than {:g} s", installed.PENDING.untried_seconds),
     stated("autoscaler", "({:g} s where whole bursts are planned)", policies.BATCH_UNTRIED_SECONDS),

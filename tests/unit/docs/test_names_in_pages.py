@@ -215,7 +215,8 @@ _OTHERS: Final = frozenset(
         """--all --find-links --follow-tags --from-literal --http2-max-streams-per-connection --ignore-missing --key
         --manage-all-nodes --message --namespace --no-build --pip-args --predicate --prefer-binary --repo
         --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
-        --ignore-taint --startup-taint --status-taint""",
+        --ignore-taint --startup-taint --status-taint
+        --policy-name --policy-document --cluster-name --service-account --role-arn""",
     )
 )
 

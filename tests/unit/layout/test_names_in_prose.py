@@ -21,6 +21,7 @@ SOURCES: Final = (ROOT / "service" / "src", ROOT / "protocol" / "src")
 LAYERS: Final = {folder.name for folder in (ROOT / "service" / "src" / "slackwater").iterdir() if folder.is_dir()}
 #: Fields of Kubernetes' objects and names of other projects' APIs, which our code does not name.
 FOREIGN: Final = {
+    "AWS_DEFAULT_REGION",
     "Authorization",
     "Error",
     "distinctAttribute",

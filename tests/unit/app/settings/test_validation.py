@@ -160,8 +160,8 @@ REFUSALS = [
     # choices
     ("vertical: {missingRequests: ignore}", 'vertical.missingRequests: got "ignore", want "reject" or "zero"'),
     (
-        GROUP + "provider: aws}]}",
-        'autoscaler.nodeGroups[0].provider: got "aws", want "kwok" or "clusterapi" or "externalgrpc"',
+        GROUP + "provider: gce}]}",
+        'autoscaler.nodeGroups[0].provider: got "gce", want "aws" or "kwok" or "clusterapi" or "externalgrpc"',
     ),
     (
         "autoscaler: {slack: {extraCapacity: {sizing: v3}}}",

@@ -30,6 +30,8 @@ _GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 _GPU: Final = "nvidia.com/gpu"
 
 
+#: The provider of each discoverer.
+_DISCOVERERS: Final = {"asg": "aws", "clusterapi": "clusterapi"}
 #: Keys of `providers.externalgrpc`, and those of Cluster Autoscaler's file about the server.
 _SERVER: Final = {"address": "address", "timeout": "grpc_timeout"}
 _TLS: Final = {"caFile": "cacert", "certFile": "cert", "keyFile": "key"}
@@ -191,7 +193,7 @@ def _expander(draft: Draft, flag: Flag, given: _Given) -> None:
 
 def _nodes(draft: Draft, flag: Flag, given: _Given) -> None:
     cloud, taken = given.text("cloud-provider"), set[str]()
-    provider = given.provider or (cloud if cloud == "kwok" else "")
+    provider = given.provider or (cloud if cloud in ("aws", "kwok") else "")
     for text in given.values.get(flag.name, ()):
         least, most, group = [*text.split(":", 2), "", ""][:3]
         if not group:
@@ -218,17 +220,29 @@ def group_name(text: str, taken: set[str]) -> str:
 
 
 def _discovery(draft: Draft, flag: Flag, given: _Given) -> None:
-    is_ours = (given.provider or given.text("cloud-provider")) == "clusterapi"
+    ours = given.provider or given.text("cloud-provider")
     for number, text in enumerate(given.values.get(flag.name, ())):
         kind, colon, _ = text.partition(":")
         if not colon:
-            raise BadValue("discoverer:key=value,... such as clusterapi:namespace=fleet")
-        if not is_ours or kind != "clusterapi":
-            draft.find(f"--{flag.name}", text, "no-counterpart", why=_CLOUDS if kind != "clusterapi" else "of Cluster API")
+            raise BadValue(
+                "discoverer:key=value,... such as clusterapi:namespace=fleet or asg:tag=k8s.io/cluster-autoscaler/prod"
+            )
+        owner = _DISCOVERERS.get(kind)
+        if owner is None or owner != ours:
+            draft.find(f"--{flag.name}", text, "no-counterpart", why=_CLOUDS if owner is None else f"of the provider {owner}")
         elif number:
             draft.find(f"--{flag.name}", text, "no-counterpart", flag.key, "one selection of groups; the first one is taken")
         else:
-            draft.find(f"--{flag.name}", text, "taken", flag.key)
+            draft.find(f"--{flag.name}", text, "taken", flag.key.replace("clusterapi", owner))
+
+
+def _tags(text: str) -> dict[str, str]:
+    """The tags of a discovery such as `asg:tag=k8s.io/cluster-autoscaler/enabled,k8s.io/cluster-autoscaler/prod=owned`."""
+    key, equals, said = text.partition(":")[2].partition("=")
+    pairs = dict(pair.partition("=")[::2] for pair in said.split(","))
+    if key != "tag" or not equals or "" in pairs:
+        raise BadValue("asg:tag=key,key=value")
+    return pairs
 
 
 def _selected(text: str) -> dict[str, Any]:
@@ -242,8 +256,11 @@ def _cloud_provider(draft: Draft, flag: Flag, given: _Given) -> None:
     text = given.text(flag.name)
     name, config, path = given.provider or text, given.text("cloud-config"), f"{flag.key}.{given.provider or text}"
     why = "by --provider" if given.provider else ""
-    if name == "clusterapi":
-        found = next((each for each in given.values.get("node-group-auto-discovery", ()) if each.startswith("clusterapi:")), "")
+    discoveries = given.values.get("node-group-auto-discovery", ())
+    found = next((each for each in discoveries if _DISCOVERERS.get(each.partition(":")[0]) == name), "")
+    if name == "aws" and found:
+        draft.put(path, {"tags": _tags(found)}, f"--{flag.name}", text, why or "with --node-group-auto-discovery")
+    elif name == "clusterapi":
         section = {**_selected(found), **({"kubeconfig": config} if config and text == name else {})}
         draft.put(path, section, f"--{flag.name}", text, why or "with --node-group-auto-discovery and --cloud-config")
     elif name == "externalgrpc":
@@ -253,10 +270,10 @@ def _cloud_provider(draft: Draft, flag: Flag, given: _Given) -> None:
         else:
             why = f"no ConfigMap of the input has the file {config}: --address HOST:PORT says where the server is"
             draft.find(f"--{flag.name}", text, "no-counterpart", f"{path}.address", why)
-    elif name == "kwok":
-        draft.find(
-            f"--{flag.name}", text, "taken", path, why or "groups are those of --nodes; their templates have to be written"
-        )
+    elif name in ("aws", "kwok"):
+        groups = "groups are those of --nodes"
+        more = "" if name == "aws" else "; their templates have to be written"
+        draft.find(f"--{flag.name}", text, "taken", path, why or f"{groups}{more}")
     else:
         draft.find(f"--{flag.name}", text, "no-counterpart", why=_CLOUDS)
 

@@ -59,7 +59,7 @@ def add_parsers(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
 def _add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="manifests, YAML or JSON; - for stdin (default: the cluster)")
     parser.add_argument(
-        "--provider", metavar="NAME", default="", help="kwok, clusterapi or externalgrpc: who creates nodes here"
+        "--provider", metavar="NAME", default="", help="aws, clusterapi, externalgrpc or kwok: who creates nodes here"
     )
     parser.add_argument("--output", metavar="F", dest="target", help="write the configuration to this file (default: stdout)")
     parser.add_argument("-o", dest="format", choices=("yaml", "json"), default="yaml", help="default: yaml")

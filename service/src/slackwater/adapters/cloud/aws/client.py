@@ -1,7 +1,7 @@
 """One call to AWS: it has a deadline, is repeated only while AWS throttles it, and fails as `ProviderError` only.
 
-botocore's own retries are off: they would repeat a call whose answer was lost, and `TerminateInstanceInAutoScalingGroup` with
-a lowered size must not happen twice. Credentials come from botocore's default chain: environment, web identity (IRSA),
+botocore's own retries are off: they would repeat a call whose answer was lost, and the end of a machine, with
+a lowered size, must not happen twice. Credentials come from botocore's default chain: environment, web identity (IRSA),
 container credentials (EKS Pod Identity), instance profile.
 """
 
