@@ -100,18 +100,26 @@ async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_
         without_unexplained(seen)
 
 
-async def test_a_pause_is_the_first_line_of_every_view_until_it_ends() -> None:
+async def test_a_pause_is_the_first_line_of_every_view_until_it_ends_and_a_shadow_says_so_on_each() -> None:
     state_machine, now = ten_nodes()
     state_machine.apply(PausesSeen(pauses_of({"all": "since 2026-11-27T10:05:00Z by anna: upgrade"})), now)
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    shadow = served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), shadow=True)
+    want = [
+        "Paused: everything since 2026-11-27T10:05:00Z by anna: upgrade. `slackwater resume` ends it.",
+        "Shadow: nothing is written",
+    ]
+    async with shadow as url, a_page(url) as seen:
         page = seen.page
-        for view in (*VIEWS, "why/node/memory-6"):
-            await opened(page, url, view)
-            await page.wait_for_selector("#pause:not([hidden])")
-            want = "Paused: everything since 2026-11-27T10:05:00Z by anna: upgrade. `slackwater resume` ends it."
-            assert await page.inner_text("#pause") == want
-            top = await page.evaluate("document.getElementById('pause').getBoundingClientRect().bottom")
-            assert top <= await page.evaluate("document.getElementById('views').getBoundingClientRect().top")
+        for width in (390, 1440):
+            await page.set_viewport_size({"width": width, "height": 860})
+            for view in (*VIEWS, "why/node/memory-6"):
+                await opened(page, url, view)
+                await page.wait_for_selector("#pause:not([hidden])")
+                assert await page.locator(".notice").all_inner_texts() == want
+                boxes = [await page.locator(each).bounding_box() for each in ("#pause", ".notice:not([id])", "#views")]
+                places = [(box["y"], box["x"] + box["width"]) for box in boxes if box is not None]
+                assert places == sorted(places, key=lambda place: place[0]), "above the view, one below the other"
+                assert max(right for _, right in places[:2]) <= width, "and whole"
         state_machine.apply(PausesSeen(()), now)
         await page.wait_for_selector("#pause", state="hidden")
         without_unexplained(seen)

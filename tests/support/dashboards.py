@@ -328,6 +328,7 @@ async def served(
     loop: dict[str, Any] | None,
     decision_log: DecisionLog,
     what_happened: HistoryQuery = no_history,
+    shadow: bool = False,
 ) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
     moment = anyio.current_time()
@@ -343,6 +344,7 @@ async def served(
         listeners=listeners,
         explain=explains(state_machine, now),
         what_happened=what_happened,
+        shadow=shadow,
     )
     _figures(app.state.observer)
     with listen("ops", "127.0.0.1", 0) as sock:

@@ -21,21 +21,23 @@ td { overflow-wrap: break-word; max-width: 24rem; }
   .cards .card p.large { font-size: 1.3rem; }
   .wide thead { display: none; }
   .wide tr { display: block; padding: .4rem; border-bottom: 1px solid var(--line); }
-  .wide td { display: grid; grid-template-columns: 7rem 1fr; max-width: none; padding: .1rem 0; border: 0; }
-  .wide td.number { text-align: left; }
+  .wide td { display: grid; grid-template-columns: 9rem 1fr; gap: .4rem; max-width: none; padding: .1rem 0; border: 0; }
+  .wide td.number { text-align: left; white-space: normal; }
   .wide td:empty { display: none; }
   .wide td::before { content: attr(data-label); color: var(--dim); }
+  .wide td[data-label=""] { display: block; font-weight: 600; }
 }
 @media print {
   body { background: none; font-size: 10pt; }
   .scroll { overflow: visible; }
   h2, tr, .card, figure { break-inside: avoid; }
+  h2, h2 + p { break-after: avoid; }
   thead th { position: static; }
 }
 """
 
 #: On a phone, each row of a table with more columns is a list.
-_MOST_COLUMNS: Final = 7
+_MOST_COLUMNS: Final = 4
 
 #: The name of a figure, the figure, and a sentence on it.
 Headline = tuple[str, str, str]

@@ -80,8 +80,11 @@ def plot(name: str, title: str, lines: Mapping[Side, Pieces], labels: Mapping[Si
 def _axes(values: Iterable[float], top: float, begin: int, end: int) -> Iterator[str]:
     for value in values:
         yield f'<span class="value" style="bottom:{_short(100 * value / top)}%">{value:,.10g}</span>'
-    for number, (at, text) in enumerate(_times(begin, end)):
-        odd = " odd" if number % 2 else ""
+    times = list(_times(begin, end))
+    # On a phone every other time stays: those with the days, without which the others say little.
+    day = next((number for number, (at, _) in enumerate(times) if at % _DAY == 0), 0)
+    for number, (at, text) in enumerate(times):
+        odd = " odd" if (number - day) % 2 else ""
         yield f'<span class="time{odd}" style="left:{_short(_at(at, begin, end, 100))}%">{text}</span>'
 
 

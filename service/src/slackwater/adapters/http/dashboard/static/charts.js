@@ -88,7 +88,7 @@ export class Chart {
         y: { range: (_chart, _least, most) => [0, Math.max(this.most, (most ?? 0) * 1.08)] },
       },
       axes: [
-        { ...axis, size: 1.3 * rem(), space: 3.6 * rem(), grid: { show: false }, values: (_chart, at) => at.map(times) },
+        { ...axis, size: 1.3 * rem(), space: Math.min(3.6 * rem(), width / 4), grid: { show: false }, values: (_chart, at) => at.map(times) },
         { ...axis, size: 2.9 * rem(), space: 1.6 * rem(), grid, incrs: this.incrs, values: (_chart, values) => values.map((value) => this.text(value, true)) },
       ],
       series: [
@@ -97,7 +97,8 @@ export class Chart {
           stroke: () => colour(line.colour ?? "reserved"),
           fill: this.bars ? () => colour(line.colour ?? "reserved") : undefined,
           width: this.bars ? 0 : 0.09 * rem(),
-          points: { show: false },
+          // A line needs two values; a figure that has only begun is a dot.
+          points: { size: 0.3 * rem(), show: (_chart, at) => !this.bars && this.data[at].filter((value) => value !== null).length < 3 },
           paths: this.bars ? bars : undefined,
         })),
       ],
