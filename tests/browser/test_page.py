@@ -21,7 +21,7 @@ from slackwater.runtime.dashboard.view import take_nodes
 from slackwater.runtime.decision_log import DecisionLog
 from tests.browser.page import DRAWN, Computing, a_page, without_unexplained
 from tests.support.builders import a_pod
-from tests.support.dashboards import IN_DOUBT, a_large_state_machine, a_loop, served, some_decisions, ten_nodes
+from tests.support.dashboards import IN_DOUBT, a_large_state_machine, a_loop, served, some_decisions, some_use, ten_nodes
 
 pytestmark = pytest.mark.anyio
 
@@ -156,7 +156,7 @@ async def test_every_view_has_its_screenshot_and_fits(scheme: str, n_nodes: int)
     PICTURES.mkdir(parents=True, exist_ok=True)
     state_machine, now = ten_nodes() if n_nodes == 10 else (a_large_state_machine(n_nodes, 4), Instant(0.0))
     async with (
-        served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url,
+        served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), node_use=some_use(state_machine)) as url,
         a_page(url, color_scheme=scheme) as seen,
     ):
         page = seen.page
@@ -258,7 +258,9 @@ async def test_an_update_of_five_thousand_nodes_takes_the_loop_less_than_20_ms_a
         return Instant(time.monotonic())
 
     about = dict[str, Any](status={}, autoscaler=None).copy
-    observer = DashboardObserver(state_machine, DecisionLog(unix_time), about, clock=clock, wall=unix_time)
+    observer = DashboardObserver(
+        state_machine, DecisionLog(unix_time), about, node_use=lambda: None, clock=clock, wall=unix_time
+    )
     frames = Frames(
         state_machine,
         observer,

@@ -12,7 +12,7 @@ from slackwater.model.ids import Instant
 from slackwater.model.pauses import pauses_of
 from tests.browser.page import DRAWN, a_page, without_unexplained
 from tests.browser.test_page import VIEWS
-from tests.support.dashboards import a_large_state_machine, a_loop, served, some_decisions, ten_nodes
+from tests.support.dashboards import a_large_state_machine, a_loop, served, some_decisions, some_use, ten_nodes
 
 pytestmark = pytest.mark.anyio
 
@@ -97,6 +97,27 @@ async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_
             await page.go_back()
             await page.wait_for_selector("#view-overview:not([hidden])")
             assert await page.locator(".heat canvas").get_attribute("data-blocks") == str(blocks)
+        without_unexplained(seen)
+
+
+async def test_where_use_is_known_it_stands_beside_what_is_reserved() -> None:
+    state_machine, now = ten_nodes()
+    used = served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), node_use=some_use(state_machine))
+    async with used as url, a_page(url) as seen:
+        page = seen.page
+        await opened(page, url, "overview")
+        cpu = tile(page, "CPU reserved")
+        assert await cpu.locator(".told").inner_text() == "used now: 17 %"
+        box = await cpu.locator(".plot").bounding_box()
+        assert box is not None
+        await cpu.locator(".plot").hover(position={"x": 0.8 * box["width"], "y": box["height"] / 2})
+        assert re.fullmatch(r"[\d:]+: reserved \d+ %, used \d+ %", await cpu.locator(".told").inner_text())
+        await page.locator("#view-overview label:has-text('Colour by') select").select_option("used-cpu")
+        await page.wait_for_selector(".heat canvas[aria-label*='by CPU used']")
+        await opened(page, url, "nodes")
+        for node, want in (("general-0", False), ("general-1", True)):  # the first was not measured
+            bar = page.locator(f"tr[data-key='{node}'] [role=img]").first
+            assert ("in use" in (await bar.get_attribute("aria-label") or "")) is want
         without_unexplained(seen)
 
 

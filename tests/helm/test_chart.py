@@ -55,6 +55,7 @@ AUTOSCALERS: dict[str, dict[str, Any]] = {
     "no_headroom": {"autoscaler": {"enabled": True, "slack": {"headroom": False}, "nodeGroups": [GROUP]}},
     "following_the_scheduler": {"schedulerName": "batch", "leaderElection": {"mode": "scheduler"}},
     "no_history": {"history": {"persist": False}},
+    "node_use": {"kube": {"nodeUse": True}},
     "a_lease_of_its_own": {
         "leaderElection": {"mode": "own", "resourceName": "companion", "resourceNamespace": "default"},
     },

@@ -27,11 +27,13 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import Basis, Price
+from slackwater.model.resources import amounts_of, sum_of
 from slackwater.model.storage import Storage
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import HistoryQuery, Outcome
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
 from slackwater.runtime.autoscaler.status_document import record_document
+from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
@@ -306,6 +308,8 @@ def _figures(observer: DashboardObserver) -> None:
         figures = {
             "cpuPermille": round(380 + 90 * wave),
             "memoryPermille": round(340 + 50 * wave),
+            "cpuUsedPermille": round(190 + 40 * wave) if step >= 60 else None,
+            "memoryUsedPermille": round(170 + 20 * wave) if step >= 60 else None,
             "pending": max(0, round(5 * wave)),
             "nodes": 8 if step < 100 else 10,
             "nodesAdded": 2 * (step == 100),
@@ -320,6 +324,13 @@ def _figures(observer: DashboardObserver) -> None:
         observer.series.take(UnixTime(unix_time() - 15 * (240 - step)), figures)
 
 
+def some_use(state_machine: StateMachine) -> NodeUse:
+    """All nodes but the first use half of what is reserved on them."""
+    rows, reserved = state_machine.state.nodes.row_of, state_machine.state.ledger.columns.reserved
+    of = {name: amounts_of((reserved[:, row] // 2).tolist()) for name, row in list(rows.items())[1:]}
+    return NodeUse(of, sum_of(of.values()))
+
+
 @asynccontextmanager
 async def served(
     state_machine: StateMachine,
@@ -329,6 +340,7 @@ async def served(
     decision_log: DecisionLog,
     what_happened: HistoryQuery = no_history,
     shadow: bool = False,
+    node_use: NodeUse | None = None,
 ) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
     moment = anyio.current_time()
@@ -345,6 +357,7 @@ async def served(
         explain=explains(state_machine, now),
         what_happened=what_happened,
         shadow=shadow,
+        node_use=lambda: node_use,
     )
     _figures(app.state.observer)
     with listen("ops", "127.0.0.1", 0) as sock:

@@ -40,6 +40,7 @@ def ops_app(**given: Any) -> FastAPI:
         "explain": explains_nothing,
         "what_happened": no_history,
         "report_log": None,
+        "node_use": lambda: None,
         "certificates": {},
     }
     return ops.ops_app(**{**others, "wall": wall, **given})

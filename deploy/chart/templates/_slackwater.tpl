@@ -79,6 +79,7 @@ kind: SlackwaterConfiguration
   "kwok" (and $autoscaler $kwok)
   "clusterapi" (and $autoscaler $named (not $elsewhere))
   "history" (dig "history" "persist" true $config)
+  "nodeUse" (dig "kube" "nodeUse" false $config)
   "leaderElection" (ne (dig "leaderElection" "mode" "none" $config) "none")
   | toJson -}}
 {{- end }}

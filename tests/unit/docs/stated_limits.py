@@ -20,7 +20,7 @@ from slackwater.adapters.http.dashboard import routes, update_frames
 from slackwater.adapters.http.request_queue import RequestQueue
 from slackwater.adapters.kube import eviction_facts
 from slackwater.adapters.kube.reflector import ReflectorConfig
-from slackwater.app import leader_election, policies, price_table
+from slackwater.app import leader_election, node_use, policies, price_table
 from slackwater.app import process as app_process
 from slackwater.app.counterfactual.durations import FACTOR
 from slackwater.app.offline import scaleup as offline_scaleup
@@ -177,6 +177,7 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("dashboard", "steps of {} s, a day in steps of {} min", series.HOUR_STEP_SECONDS, series.DAY_STEP_SECONDS // 60),
     stated("dashboard", "a week in steps of {} h", series.WEEK_STEP_SECONDS // 3600),
     stated("dashboard", "are {} values of each", series.STEPS),
+    stated("dashboard", "asked again every {} min", round(node_use.AFTER_FAILURE_SECONDS / 60)),
     stated("dashboard", "{:g} s if the client reads nothing", routes._SEND_SECONDS),
     stated("dashboard", "after {:g} s without a message", routes.HEARTBEAT_SECONDS),
 )

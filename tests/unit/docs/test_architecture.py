@@ -103,6 +103,7 @@ THREADS: Final = {
     "adapters/http/certificates.py": "of TLS",
     "adapters/http/standby.py": "of forwarding",
     "adapters/http/webhook.py": "of the webhook",
+    "app/node_use.py": "decode what nodes use",
 }
 
 

@@ -44,6 +44,7 @@ from slackwater.app.disagreement import judge_of
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.service import ExplainService, HeldBack
 from slackwater.app.history import ServiceHistory
+from slackwater.app.node_use import NodeUseLoop
 from slackwater.app.policies import audit_config_of, policy_of
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings
@@ -118,6 +119,7 @@ class ObservingService(ABC):
         self.intake = self._intake(standby=standby)
         self.decision_log = DecisionLog(times.wall)
         self.dashboards = OpenStreams()
+        self.node_use = NodeUseLoop(client) if settings.kube.node_use else None
 
     def _observe(self, make_replica: MakeReplica | None) -> None:
         """Builds what needs the autoscaler: the replica, and the audit."""
@@ -245,6 +247,7 @@ class ObservingService(ABC):
             explain=self.explaining,
             what_happened=self.history,
             report_log=self.report_log,
+            node_use=lambda: None if self.node_use is None else self.node_use.latest,
             certificates=self._certificates,
         )
 

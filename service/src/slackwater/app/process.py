@@ -264,6 +264,8 @@ async def _start(
     life.start_soon(service.intake.run, name="intake")
     life.start_soon(service.replica.run, name="planning process")
     life.start_soon(service.ops.state.observer.run, name="dashboard observer")
+    if service.node_use is not None:
+        life.start_soon(service.node_use.run, name="what nodes use")
     await life.start(serve_direct, service.extender_application, extender.sock, extender.certificates, name="extender listener")
     front, connections = service.agents_application, max_connections()
     await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")

@@ -60,6 +60,8 @@ _RULES: Final = (
 _PAUSES: Final = (_rule("", "configmaps", "list watch", [PAUSE_CONFIG_MAP]),)
 #: Rules for the history's ConfigMaps; in namespace kube-system.
 _HISTORY: Final = _created("", "configmaps", "get patch", config_map_names())
+#: What nodes use, for the dashboard.
+_NODE_USE: Final = (_rule("metrics.k8s.io", "nodes", "list"),)
 #: The autoscaler: further objects that placement depends on, DaemonSets for template nodes, and the removal of nodes.
 _AUTOSCALER: Final = (
     _rule("", "namespaces persistentvolumeclaims persistentvolumes", "list watch"),
@@ -112,6 +114,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "always": _RULES,
         "pauses": _PAUSES,
         "history": _HISTORY,
+        "nodeUse": _NODE_USE,
         "cleanup": cleanup_rules(),
         "autoscaler": _AUTOSCALER,
         "slack": _SLACK,
@@ -123,7 +126,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "leaderElection": _lease_rules("${lease}"),
     }
     shadow = {"always": _RULES, "autoscaler": _AUTOSCALER, "slack": _SLACK, "kwok": _KWOK, "clusterapi": _CLUSTER_API}
-    shadow |= {"pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "priorities": _PRIORITIES}
+    shadow |= {"pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "priorities": _PRIORITIES, "nodeUse": _NODE_USE}
     named |= {f"shadow{name[0].upper()}{name[1:]}": read_only(rules) for name, rules in shadow.items()}
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
@@ -145,7 +148,8 @@ def _is_shadow(settings: Settings | None) -> bool:
 def cluster_role(settings: Settings | None = None) -> dict[str, Any]:
     """The ClusterRole for the settings, or for the default settings. Rights on a separate management cluster of Cluster API
     are not included."""
-    rules = (*_RULES, *_provider_rules(settings or Settings()))
+    settings = settings or Settings()
+    rules = (*_RULES, *(_NODE_USE if settings.kube.node_use else ()), *_provider_rules(settings))
     return _role("ClusterRole", {"name": "slackwater"}, read_only(rules) if _is_shadow(settings) else rules)
 
 

@@ -24,11 +24,13 @@ from slackwater.app.settings import Settings, as_file
 from slackwater.model.events import NodeGone, NodeSeen, PausesSeen, PodSeen
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.pauses import pauses_of
+from slackwater.model.resources import sum_of
+from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
-from tests.support.builders import a_node, a_pod
+from tests.support.builders import a_node, a_pod, amounts
 from tests.support.ops import ops_app
 from tests.support.waiting import until
 
@@ -71,7 +73,10 @@ class Watching:
         self.now = 0.0
         about = dict[str, Any](status={}, autoscaler=None).copy
         clock, self.log = lambda: Instant(self.now), DecisionLog(lambda: self.now)
-        self.observer = DashboardObserver(state_machine, self.log, about, clock=clock, wall=lambda: self.now)
+        self.use: NodeUse | None = None
+        self.observer = DashboardObserver(
+            state_machine, self.log, about, node_use=lambda: self.use, clock=clock, wall=lambda: self.now
+        )
         self.frames = Frames(state_machine, self.observer, about=lambda: {"status": {}}, clock=clock, wall=lambda: self.now)
 
     async def after(self, seen: int) -> list[tuple[int, str, dict[str, Any]]]:
@@ -99,6 +104,22 @@ async def test_pending_pods_come_with_their_reason_the_most_important_first() ->
     [(_, _, board)] = await Watching(state_machine).after(0)
     assert [pod["name"] for pod in board["pending"]["entries"]] == ["high", "low"]
     assert board["pending"]["total"] == 2
+
+
+async def test_what_nodes_use_comes_in_the_order_of_the_nodes_once_it_was_read() -> None:
+    state_machine = a_state_machine()
+    watching = Watching(state_machine)
+    [(seq, _, board)] = await watching.after(0)
+    assert board["use"] is None
+    of = {NodeName("n2"): amounts("1"), NodeName("gone"): amounts("9"), NodeName("n0"): amounts("500m")}
+    watching.use = NodeUse(of, sum_of(of.values()))
+    [(seq, _, change)] = await watching.after(seq)
+    assert change["use"]["cpu"] == [500, None, 1000]
+    [(seq, _, change)] = await watching.after(seq)
+    assert "use" not in change
+    state_machine.apply(NodeGone(NodeName("n0")), NOW)
+    [(_, _, board)] = await watching.after(seq)
+    assert board["use"]["cpu"] == [None, 1000]
 
 
 async def test_other_nodes_need_a_whole_frame() -> None:

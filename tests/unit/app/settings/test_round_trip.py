@@ -149,7 +149,7 @@ files = st.fixed_dictionaries(
             ),
             scaleDown=some_of(utilizationThreshold=fractions, unneededTime=durations(nanoseconds)),
         ),
-        "kube": some_of(maxConcurrentWrites=widths, writeDeadline=durations(some_nanoseconds)),
+        "kube": some_of(maxConcurrentWrites=widths, writeDeadline=durations(some_nanoseconds), nodeUse=st.booleans()),
     },
 )
 

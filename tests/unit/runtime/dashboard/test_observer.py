@@ -17,12 +17,13 @@ from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, 
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import Outcome
 from slackwater.runtime.autoscaler.loop_record import LoopRecord, NeededBy
+from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
-from tests.support.builders import a_node, a_pod
+from tests.support.builders import a_node, a_pod, amounts
 from tests.support.dashboards import a_loop
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +34,15 @@ class Observing:
         self.state_machine = StateMachine(replace(installed.POLICY, bind=False))
         self.now = 1_700_000_000.0  # before the builders' pods were created
         self.log = DecisionLog(lambda: self.now)
+        self.use: NodeUse | None = None
         self.about: dict[str, Any] = {"status": {}, "autoscaler": None}
         self.observer = DashboardObserver(
-            self.state_machine, self.log, self.about.copy, clock=lambda: Instant(self.now), wall=lambda: self.now
+            self.state_machine,
+            self.log,
+            self.about.copy,
+            node_use=lambda: self.use,
+            clock=lambda: Instant(self.now),
+            wall=lambda: self.now,
         )
 
     async def sees(self, *events: object, seconds: float = 1.0) -> None:
@@ -117,6 +124,16 @@ def test_a_time_without_values_is_a_gap() -> None:
     for at in (0.0, 15.0, 75.0, 90.0):
         series.take(UnixTime(at), {"nodes": 3})
     assert series.answer().hour.points["nodes"] == [3, 3, None, None, None, 3]
+
+
+async def test_what_nodes_use_is_a_share_of_all_that_they_have_and_unknown_before_it_was_read() -> None:
+    observing = Observing()
+    await observing.sees(NodeSeen(a_node("n", cpu="4", memory="8Gi")), NodeSeen(a_node("m", cpu="4", memory="8Gi")), seconds=15)
+    observing.use = NodeUse({}, amounts("2", "4Gi"))
+    await observing.sees(seconds=15)
+    await observing.sees(seconds=15)
+    points = observing.observer.series.answer().hour.points
+    assert (points["cpuUsedPermille"], points["memoryUsedPermille"]) == ([None, 250], [None, 250])
 
 
 def test_a_figure_that_nobody_knows_is_a_gap_too() -> None:

@@ -35,6 +35,7 @@ from slackwater.model.pauses import pause_text
 from slackwater.ports.protocols import Explain, HistoryQuery, Readiness, ReportLog, WhatIf
 from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 from slackwater.runtime import dump
+from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.series import SeriesAnswer
 from slackwater.runtime.decision_log import DecisionLog
@@ -118,6 +119,7 @@ def ops_app(
     explain: Explain,
     what_happened: HistoryQuery,
     report_log: ReportLog | None,
+    node_use: Callable[[], NodeUse | None],
     certificates: Mapping[str, Certificates],
     shadow: bool = False,
 ) -> FastAPI:
@@ -126,7 +128,7 @@ def ops_app(
     `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run. `listeners` are the open
     dashboard streams; the caller closes them at shutdown. The caller also runs the dashboard's observer, which is
     `state.observer` of the returned application. `certificates` has an entry for each listener with TLS, by listener name.
-    `shadow`: nothing is written.
+    `node_use` returns what nodes use, None if that is not known. `shadow`: nothing is written.
     """
     titles = {"title": "Slackwater ops", "version": __version__, "docs_url": None, "redoc_url": None}
     app = AnsweringApp(_ANSWERS, openapi_url="/openapi.json", responses=FORBIDDEN_ANSWER, **titles)
@@ -146,7 +148,7 @@ def ops_app(
     always = ("Shadow: nothing is written",) if shadow else ()
     add_pages(app, always)
     about = partial(_about, status, sources)
-    observer = DashboardObserver(state_machine, decision_log, about, clock=clock, wall=wall)
+    observer = DashboardObserver(state_machine, decision_log, about, node_use=node_use, clock=clock, wall=wall)
     app.state.observer = observer
     frames = Frames(state_machine, observer, about=about, clock=clock, wall=wall)
     add_series(app, observer)

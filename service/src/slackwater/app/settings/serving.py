@@ -244,6 +244,9 @@ class Kube(Section):
     write_deadline: Timeout = Field(default=Duration(30 * SECOND), examples=["30s"])
     """Duration after which a write and its retries are abandoned and reported. 30s by default: longer than a restart of an API
     server behind a load balancer."""
+    node_use: Switch = False
+    """Whether the dashboard shows what nodes use beside what is reserved on them, which is read from the metrics API
+    (metrics.k8s.io) once a minute. false by default: it needs a right of its own. No decision rests on it."""
 
 
 class Recording(Section):

@@ -8,18 +8,18 @@ or to this host.
 
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.kube import metrics_api
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.objects import ApiObjects
 from slackwater.model.ids import PodKey
-from slackwater_protocol.units import byte_count, milli_cpu
 
 if TYPE_CHECKING:
     import httpx
@@ -37,7 +37,6 @@ _RATE: Final = f"rate(container_cpu_usage_seconds_total{_OF}[{RATE_MINUTES}m])"
 _CPU: Final = f"quantile_over_time({PERCENT / 100}, sum by (namespace, pod) ({_RATE}){_OVER})"
 _SIZE: Final = f"container_memory_working_set_bytes{_OF}"
 _MEMORY: Final = f"quantile_over_time({PERCENT / 100}, sum by (namespace, pod) ({_SIZE}){_OVER})"
-_METRICS_API: Final = "/apis/metrics.k8s.io/v1beta1/pods"
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MOST_TEXT: Final = 200
 
@@ -152,36 +151,13 @@ def _number(text: str) -> float | None:
     return value if 0 <= value < 2**60 else None
 
 
-class _ContainerMetrics(msgspec.Struct):
-    usage: dict[str, str]
-
-
-class _MetricsMeta(msgspec.Struct):
-    name: str
-    namespace: str
-
-
-class _PodMetrics(msgspec.Struct):
-    metadata: _MetricsMeta
-    containers: list[_ContainerMetrics] = []
-
-
-class _PodMetricsList(msgspec.Struct):
-    items: Annotated[list[_PodMetrics], msgspec.Meta(max_length=1_000_000)]
-
-
 async def from_metrics_api(client: ApiPort) -> Use:
     """Asks the cluster's metrics API. Raises `UseUnknown`, for example where none is served."""
     pods: dict[PodKey, PodUse] = {}
     try:
-        async for page in ApiObjects(client).pages(_METRICS_API):
-            for item in msgspec.json.decode(page, type=_PodMetricsList).items:
-                key = PodKey(item.metadata.namespace, item.metadata.name)
-                pods[key] = PodUse(_sum(item, "cpu", milli_cpu), _sum(item, "memory", byte_count))
+        async for page in ApiObjects(client).pages(metrics_api.PODS):
+            for pod, used in metrics_api.used_of(page):
+                pods[PodKey(pod.namespace, pod.name)] = PodUse(*used)
     except (KubeError, msgspec.MsgspecError, ValueError) as err:
         raise UseUnknown(f"metrics API: {err}") from err
     return Use("at one moment, by the cluster's metrics API: not a percentile", pods)
-
-
-def _sum(item: _PodMetrics, name: str, read: Callable[[str], int]) -> int:
-    return sum(read(each.usage.get(name, "0")) for each in item.containers)

@@ -17,6 +17,7 @@ import anyio.lowlevel
 from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of
 from slackwater.runtime.dashboard.health import HealthProblem, Since, Waiting, problems
+from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.pending import waits, without_numbers
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import KINDS, DecisionLog
@@ -45,8 +46,8 @@ class _Pending:
 
 class DashboardObserver:
     """Observes the state machine from its construction on. `about` returns as JSON values what does not come from it: "status",
-    the content of `/statusz`, and "autoscaler", the record of the autoscaler's last loop (None if there is none). `clock` and
-    `wall` are the clocks of the service."""
+    the content of `/statusz`, and "autoscaler", the record of the autoscaler's last loop (None if there is none). `node_use`
+    returns what nodes use, if that is known. `clock` and `wall` are the clocks of the service."""
 
     def __init__(
         self,
@@ -54,12 +55,14 @@ class DashboardObserver:
         decision_log: DecisionLog,
         about: Callable[[], Mapping[str, Any]],
         *,
+        node_use: Callable[[], NodeUse | None],
         clock: Callable[[], Instant],
         wall: Callable[[], float],
     ) -> None:
         self.decision_log = decision_log
         self.series = Series(KINDS)
         self.problems: list[HealthProblem] = []
+        self.node_use = node_use
         self._state_machine = state_machine
         self._about = about
         self._clock = clock
@@ -194,6 +197,8 @@ class DashboardObserver:
         columns, counts = self._state_machine.state.ledger.columns, self._state_machine.state.event_counts
         total, reserved = columns.total.sum(axis=1).tolist(), columns.reserved.sum(axis=1).tolist()
         cpu, memory = (1000 * part // whole if whole else 0 for part, whole in zip(reserved, total, strict=True))
+        use = self.node_use()
+        used = (None, None) if use is None else tuple(1000 * u // t if t else 0 for u, t in zip(use.total, total, strict=True))
         grown = {
             "failures": counts.failures,
             "binds": counts.confirmed + counts.adopted,
@@ -211,6 +216,8 @@ class DashboardObserver:
             "oldestPendingSeconds": max(0, int(wall - self._oldest(wall))),
             "nodes": len(self._state_machine.state.nodes),
             "costMicros": _cost_micros(loop),
+            "cpuUsedPermille": used[0],
+            "memoryUsedPermille": used[1],
             **figures,
         }
 

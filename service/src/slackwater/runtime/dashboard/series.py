@@ -30,8 +30,8 @@ STEPS: Final = _HOUR_STEPS + _DAY_STEPS + _WEEK_STEPS
 
 #: How the values within a step are combined.
 Fold = Literal["mean", "largest", "last", "sum"]
-#: The figures. `cpuPermille` and `memoryPermille` are the reserved thousandths of the nodes' Total, `costMicros` millionths of
-#: the configured currency an hour. Figures with "sum" count what happened within a step.
+#: The figures. `cpuPermille` and `memoryPermille` are the reserved thousandths of the nodes' Total, those with "Used" the used
+#: ones; `costMicros` is millionths of the configured currency an hour. Figures with "sum" count what happened within a step.
 FIGURES: Final[dict[str, Fold]] = {
     "cpuPermille": "mean",
     "memoryPermille": "mean",
@@ -44,6 +44,8 @@ FIGURES: Final[dict[str, Fold]] = {
     "binds": "sum",
     "evictions": "sum",
     "costMicros": "last",
+    "cpuUsedPermille": "last",
+    "memoryUsedPermille": "last",
 }
 
 
@@ -59,7 +61,8 @@ class Points(JsonAnswer, frozen=True, kw_only=True):
             "pending and oldestPendingSeconds: the largest; nodes: the last; nodesAdded, nodesRemoved, failures, binds, "
             "evictions and decisions.<kind>: how many within the step. costMicros: what the nodes of all groups cost an hour, "
             "the last, in millionths of the prices' currency; null without prices, and where no autoscaler loop runs, as on a "
-            "standby. Null for every figure: the service did not run."
+            "standby. cpuUsedPermille and memoryUsedPermille: what nodes use of their Total, the last; null without "
+            "kube.nodeUse. Null for every figure: the service did not run."
         ),
     ]
 

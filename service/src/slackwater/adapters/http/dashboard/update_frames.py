@@ -9,7 +9,7 @@ are grouped in slices, so that the event loop is never occupied for long. `route
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ import anyio.lowlevel
 import msgspec
 import numpy as np
 
-from slackwater.model.ids import Instant, UnixTime
+from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.pauses import pause_text
 from slackwater.runtime.dashboard import view
+from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.observer import DashboardObserver
 from slackwater.runtime.dashboard.pending import PendingGroups, waits
 from slackwater.runtime.dashboard.view import LINES, DashboardNodes, changed, take_nodes
@@ -76,6 +77,7 @@ class Frames:
         #: sent.
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT)
         self._whole: tuple[int, bytes] | None = None
+        self._used: tuple[NodeUse | None, Sequence[NodeName], bytes] | None = None
         self._one = anyio.Lock()
 
     async def after(self, seen: int) -> list[tuple[int, str, bytes]]:
@@ -99,6 +101,7 @@ class Frames:
         nodes = take_nodes(state_machine, last.nodes)
         await anyio.lowlevel.checkpoint()
         current = await self._sections()
+        current["use"] = self._use(nodes.names)
         rows = None if last.nodes is None else changed(last.nodes, nodes)
         seq = last.seq + 1
         differ = {name: msgspec.Raw(body) for name, body in current.items() if last.sections.get(name) != body}
@@ -121,6 +124,13 @@ class Frames:
         await anyio.lowlevel.checkpoint()
         current["health"] = {"problems": self._observer.problems, "paused": pause_text(self._state_machine.pauses)}
         return {name: _encode(section) for name, section in current.items()} | {"series": self._observer.series.encoded()}
+
+    def _use(self, names: Sequence[NodeName]) -> bytes:
+        """What nodes use, in the order of `names`, as JSON; encoded again only if it was read again or the nodes are others."""
+        use = self._observer.node_use()
+        if self._used is None or self._used[0] is not use or self._used[1] is not names:
+            self._used = use, names, _encode(None if use is None else use.section(names))
+        return self._used[2]
 
     async def _pending(self) -> dict[str, Any]:
         """The pending pods that the dashboard's observer saw a moment ago, without those that have a node by now."""

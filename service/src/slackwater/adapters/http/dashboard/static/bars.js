@@ -12,6 +12,7 @@ export function legend() {
     entry(bar(el("span", { class: "buffer" })), "of it Buffer: not yet claimed by an agent"),
     entry(bar(el("span", { class: "held" })), "held for pods about to be bound"),
     entry(bar(el("i")), "Watermark"),
+    entry(bar(el("u")), "in use now, where that is known"),
     entry(bar(el("b")), "CapacityPressure: growth asked for and denied"),
     entry(Object.assign(bar(el("span", { class: "reserved" })), { className: "bar over" }), "Reserved is over Total"));
 }
@@ -22,12 +23,14 @@ export class ResourceBar {
     this.parts = { reserved: el("span", { class: "reserved" }), buffer: el("span", { class: "buffer" }), held: el("span", { class: "held" }) };
     this.mark = el("i");
     this.pressure = el("b");
-    this.bar = el("div", { role: "img" }, ...Object.values(this.parts), this.mark, this.pressure);
+    this.use = el("u");
+    this.bar = el("div", { role: "img" }, ...Object.values(this.parts), this.mark, this.pressure, this.use);
     this.amount = el("span", { class: "amount" });
     this.element = el("div", { class: "resource" }, this.bar, this.amount);
   }
 
-  fill({ total, watermark, reserved, buffer, capacityPressure, held }) {
+  // `used`: null where it is not known.
+  fill({ total, watermark, reserved, buffer, capacityPressure, held, used }) {
     const share = (part) => `${Math.max(0, Math.min(100, (100 * part) / Math.max(total, 1)))}%`;
     const told = amount[this.resource];
     this.bar.className = reserved > total ? "bar over" : "bar";
@@ -36,7 +39,9 @@ export class ResourceBar {
     this.parts.held.style.width = share(held);
     this.mark.style.left = share(watermark);
     this.pressure.style.width = share(capacityPressure);
+    this.use.style.width = share(used ?? 0);
     const words = [`${TITLES[this.resource]}: ${told(reserved)} of ${told(total)} reserved, ${percent(reserved, total)}`];
+    if (used !== null) words.push(`${told(used)} in use`);
     if (buffer) words.push(`buffer ${told(buffer)}`);
     if (held) words.push(`held ${told(held)}`);
     words.push(`watermark ${told(watermark)}`);

@@ -112,7 +112,8 @@ export class Chart {
     this.pointed = index !== null && index !== undefined;
     if (index !== null && index !== undefined && data[0][index] !== undefined) {
       const at = data[0][index];
-      const values = this.lines.map(({ label }, line) => { const value = data[line + 1][index]; return `${label ? `${label} ` : ""}${value === null || value === undefined ? "unknown" : this.text(value)}`; });
+      const known = this.lines.map(({ label }, line) => [label, data[line + 1][index]]).filter(([, value]) => value !== null && value !== undefined);
+      const values = known.length ? known.map(([label, value]) => (known.length > 1 ? `${label} ${this.text(value)}` : this.text(value))) : ["unknown"];
       setText(this.told, `${range === "hour" ? "" : `${date(at)} `}${range === "hour" ? clock(at) : minutes(at)}: ${values.join(", ")}${this.bars ? ` in ${step(ring.stepSeconds)}` : ""}`);
       return;
     }

@@ -2,7 +2,7 @@
 // the fullest first. One drawing serves thousands of nodes; arrow keys move a cursor, Enter opens the node.
 import { el, setAttribute, setText } from "./dom.js";
 import { NOT_READY, CORDONED, QUARANTINED } from "./state.js";
-import { cpu, many, memory, percent } from "./units.js";
+import { amount, many, percent } from "./units.js";
 
 // The shares, in percent, where a colour begins. They lie closer where nodes are mostly filled to.
 export const BANDS = [0, 25, 50, 60, 70, 80, 90];
@@ -13,10 +13,13 @@ const ROWS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 34, 44]; // of cells in a
 const LEAST_SHARE = 0.42; // of the window's height, where the map begins far down
 const FACETS = { group: "node group", zone: "zone", type: "instance type" };
 const each = (resource) => (line, row) => line[`${resource}.reserved`][row] / Math.max(1, line[`${resource}.total`][row]);
+const used = (resource) => (line, row, use) => (use?.[resource][row] ?? 0) / Math.max(1, line[`${resource}.total`][row]);
 const SHARES = {
   most: ["the larger share", (line, row) => Math.max(each("cpu")(line, row), each("memory")(line, row))],
   cpu: ["CPU reserved", each("cpu")],
   memory: ["memory reserved", each("memory")],
+  "used-cpu": ["CPU used", used("cpu")],
+  "used-memory": ["memory used", used("memory")],
 };
 
 const choice = (label, options, changed) => {
@@ -55,7 +58,9 @@ export class HeatMap {
     this.by.select.value = query.get("by") in FACETS ? query.get("by") : "group";
     this.colour.select.value = query.get("colour") in SHARES ? query.get("colour") : "most";
     const [told, share] = SHARES[this.colour.select.value];
-    const shares = state.nodes.names.map((_, row) => share(state.line, row));
+    const { use } = state.sections;
+    for (const option of this.colour.select.options) option.hidden = option.value.startsWith("used-") && !use;
+    const shares = state.nodes.names.map((_, row) => share(state.line, row, use));
     const blocks = this.blocks(shares);
     const height = this.lay(blocks, width, shares);
     Object.assign(this.canvas.dataset, { by: this.by.select.value, blocks: blocks.length });
@@ -189,11 +194,14 @@ export class HeatMap {
     const cell = this.cells[this.at];
     if (!cell) return;
     const { line, nodes } = this.state;
-    const part = (name, words) => `${name} ${percent(line[`${name === "CPU" ? "cpu" : "memory"}.reserved`][cell.row], line[`${name === "CPU" ? "cpu" : "memory"}.total`][cell.row])} (${words})`;
+    const part = (title, resource) => {
+      const [reserved, total, used] = [line[`${resource}.reserved`][cell.row], line[`${resource}.total`][cell.row], this.state.sections.use?.[resource][cell.row] ?? null];
+      return `${title} ${percent(reserved, total)} (${amount[resource](reserved)} of ${amount[resource](total)}${used === null ? "" : `, uses ${amount[resource](used)}`})`;
+    };
     const flags = line.flags[cell.row];
     const marks = [flags & NOT_READY ? "not ready" : "", flags & CORDONED ? "cordoned" : "", flags & QUARANTINED ? "quarantined" : ""].filter(Boolean);
     const facets = Object.keys(FACETS).map((facet) => this.state.facetOf(facet, cell.row)).filter(Boolean);
-    setText(this.told, `${nodes.names[cell.row]}: ${part("CPU", `${cpu(line["cpu.reserved"][cell.row])} of ${cpu(line["cpu.total"][cell.row])}`)}, ${part("memory", `${memory(line["memory.reserved"][cell.row])} of ${memory(line["memory.total"][cell.row])}`)}, ${many(line.pods[cell.row], "pod")}, ${[...facets, ...marks].join(", ")}`);
+    setText(this.told, `${nodes.names[cell.row]}: ${part("CPU", "cpu")}, ${part("memory", "memory")}, ${many(line.pods[cell.row], "pod")}, ${[...facets, ...marks].join(", ")}`);
   }
 
   enter() {

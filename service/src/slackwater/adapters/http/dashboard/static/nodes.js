@@ -33,7 +33,7 @@ class NodesView {
   id = "nodes";
   title = "Nodes";
   about = "What is promised on each node";
-  needs = ["nodes"];
+  needs = ["nodes", "use"];
 
   build(state) {
     this.state = state;
@@ -135,7 +135,7 @@ class NodesView {
       }
       setText(group, state.groupOf(at) || "–");
       for (const [resource, bar] of Object.entries(bars)) {
-        bar.fill(Object.fromEntries(FIELDS.map((field) => [field, state.line[`${resource}.${field}`][at]])));
+        bar.fill({ ...Object.fromEntries(FIELDS.map((field) => [field, state.line[`${resource}.${field}`][at]])), used: state.sections.use?.[resource][at] ?? null });
       }
       setText(pods, number(state.line.pods[at]));
     };

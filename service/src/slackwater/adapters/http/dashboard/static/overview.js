@@ -21,8 +21,8 @@ const TILES = [
   { title: "Nodes", name: "nodes", text: counted("node"), now: (state) => number(state.nodes.names.length), whole: true, more: (_state, ring, range) => `+${number(sum(ring, "nodesAdded"))}, −${number(sum(ring, "nodesRemoved"))} in the last ${range}`, link: "nodes" },
   { title: "Cost an hour", name: "costMicros", most: 0.01, read: (micros) => micros / 1e6, text: (value, axis) => (axis ? compact(value) : money(value)), now: (state) => (price(state) ? money(Number(price(state).perHour)) : "–"), more: (state) => (price(state) ? `${price(state).currency} (${price(state).basis})` : "no prices known"), link: "groups" },
   { title: "Pending pods", name: "pending", text: counted("pod"), whole: true, now: (state) => number(state.list("pending").total), more: (state) => { const at = state.list("pending").entries.map((each) => each.createdAt); return at.length ? `oldest ${age(Math.min(...at))}` : "none waits"; }, link: "pending" },
-  { title: "CPU reserved", name: "cpuPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("cpu"), link: "nodes?order=cpu" },
-  { title: "Memory reserved", name: "memoryPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("memory"), link: "nodes?order=memory" },
+  { title: "CPU reserved", name: "cpuPermille", used: "cpuUsedPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("cpu"), link: "nodes?order=cpu" },
+  { title: "Memory reserved", name: "memoryPermille", used: "memoryUsedPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("memory"), link: "nodes?order=memory" },
   { title: "Evictions", name: "evictions", bars: true, whole: true, text: counted("pod"), link: "timeline?kind=evict" },
   { title: "Failed attempts", name: "failures", bars: true, whole: true, text: counted("attempt"), link: "timeline?kind=wait" },
   { title: "Pods placed", name: "binds", bars: true, whole: true, text: counted("pod"), link: "timeline?kind=bind" },
@@ -37,7 +37,8 @@ class Tile {
   constructor(tile) {
     this.tile = tile;
     this.value = el("span", { class: "value" });
-    this.chart = new Chart({ lines: [{ name: tile.name }], ...tile });
+    const lines = tile.used ? [{ name: tile.name, label: "reserved" }, { name: tile.used, label: "used", colour: "held" }] : [{ name: tile.name }];
+    this.chart = new Chart({ lines, ...tile });
     this.element = el("li", { class: "tile" }, el("a", { href: `#/${tile.link}` }, el("span", {}, tile.title), this.value), this.chart.element);
   }
 
@@ -54,7 +55,8 @@ class Tile {
     const most = values.length ? Math.max(...values) : 0;
     if (tile.more) return tile.more(state, ring, range);
     const about = tile.bars ? `at most ${number(most)} in ${step(ring.stepSeconds)}` : `${tile.text(values.length ? Math.min(...values) : 0)} to ${tile.text(most)}`;
-    return `last ${range}: ${about}`;
+    const used = tile.used ? ring.points[tile.used]?.at(-1) ?? null : null;
+    return used === null ? `last ${range}: ${about}` : `used now: ${tile.text(tile.read(used))}`;
   }
 }
 
@@ -62,7 +64,7 @@ class Overview {
   id = "overview";
   title = "Overview";
   about = "";
-  needs = ["nodes", "pending", "health", "series", "status", "timeline"];
+  needs = ["nodes", "use", "pending", "health", "series", "status", "timeline"];
 
   build() {
     this.health = el("div", { class: "health", role: "status" });
