@@ -2,7 +2,7 @@
 // the fullest first. One drawing serves thousands of nodes; arrow keys move a cursor, Enter opens the node.
 import { el, setAttribute, setText } from "./dom.js";
 import { NOT_READY, CORDONED, QUARANTINED } from "./state.js";
-import { amount, many, percent } from "./units.js";
+import { WALL, amount, many, percent } from "./units.js";
 
 // The shares, in percent, where a colour begins. They lie closer where nodes are mostly filled to.
 export const BANDS = [0, 25, 50, 60, 70, 80, 90];
@@ -10,7 +10,9 @@ export const band = (share) => Math.max(0, BANDS.findLastIndex((least) => 100 * 
 const SIZES = [5, 4, 3.2, 2.6, 2.1, 1.7, 1.4, 1.2, 1, 0.85, 0.7, 0.6, 0.5, 0.42]; // of a cell, in rem
 const NUMBERED = 1.7; // cells of this size have room for their number
 const ROWS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 34, 44]; // of cells in a shelf of blocks
-const LEAST_SHARE = 0.42; // of the window's height, where the map begins far down
+// Of the window's height, where the map begins far down. Nobody scrolls a wall.
+const LEAST_SHARE = 0.42;
+const LEAST_ON_WALL = 0.28;
 const FACETS = { group: "node group", zone: "zone", type: "instance type" };
 const each = (resource) => (line, row) => line[`${resource}.reserved`][row] / Math.max(1, line[`${resource}.total`][row]);
 const used = (resource) => (line, row, use) => (use?.[resource][row] ?? 0) / Math.max(1, line[`${resource}.total`][row]);
@@ -94,7 +96,7 @@ export class HeatMap {
   lay(blocks, width, shares) {
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
     const top = this.place.getBoundingClientRect().top + scrollY;
-    const room = Math.max(innerHeight - top - 9 * rem, LEAST_SHARE * innerHeight);
+    const room = Math.max(innerHeight - top - 9 * rem, (WALL.matches ? LEAST_ON_WALL : LEAST_SHARE) * innerHeight);
     this.font = Math.round(0.78 * rem);
     this.head = Math.round(1.25 * this.font);
     const pen = this.canvas.getContext("2d");

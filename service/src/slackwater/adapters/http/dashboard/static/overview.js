@@ -3,7 +3,7 @@ import { el, setText, tag } from "./dom.js";
 import { Chart, RANGES, compact, counted, step } from "./charts.js";
 import { HeatMap } from "./heatmap.js";
 import { collapsed, redrawn } from "./timeline.js";
-import { age, number } from "./units.js";
+import { WALL, age, number } from "./units.js";
 import { goWhy } from "./why.js";
 
 const share = (resource) => (state) => {
@@ -31,7 +31,6 @@ const TILES = [
 const EVERYDAY = new Set(["bind", "wait", "permit", "nominate"]);
 const LATELY = 10;
 const ON_WALL = 26;
-const WALL = matchMedia("(min-width: 120rem)");
 
 class Tile {
   constructor(tile) {

@@ -1,4 +1,5 @@
-// Amounts for people: milliCPU, bytes, seconds.
+// Amounts for people: milliCPU, bytes, seconds; and how wide a window counts as a wall.
+export const WALL = matchMedia("(min-width: 120rem)");
 export const number = (value) => value.toLocaleString("en");
 
 export function cpu(milli) {
