@@ -132,6 +132,13 @@ async def test_only_wanted_groups_are_used(wanted: GroupSelection, want: bool) -
             await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
 
 
+@pytest.mark.parametrize(("said", "want"), [({}, None), ({"slackwater.dev/owned-by": "x" * 101}, f"{'x' * 100}...")])
+async def test_an_annotation_may_say_whose_group_it_is(said: dict[str, str], want: str | None) -> None:
+    state_machine = StateMachine()
+    await state_machine.has(annotations={**sizes(1, 3), **said})
+    assert [group.owned_by for group in await state_machine.groups()] == [want]
+
+
 # --- what annotations say ---------------------------------------------------------------------------------------------------
 
 

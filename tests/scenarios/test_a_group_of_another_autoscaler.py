@@ -2,6 +2,7 @@
 service beside the sandbox cluster."""
 
 import json
+from datetime import UTC, datetime
 
 import anyio
 import pytest
@@ -52,6 +53,37 @@ def test_it_is_left_alone_and_the_answers_say_so(monkeypatch: pytest.MonkeyPatch
         assert why in [text for _, text in reasons]
 
     service.play(story)
+
+
+LAST_UPDATED = "cluster-autoscaler.kubernetes.io/last-updated"
+
+
+def test_a_group_that_cluster_autoscaler_lists_is_left_alone_until_its_status_is_old() -> None:
+    async def story(cluster: service.Cluster) -> None:
+        stamp = f"{datetime.fromtimestamp(service.EPOCH, UTC):%Y-%m-%d %H:%M:%S} +0000 UTC"
+        data = {"status": "clusterWide: {}\nnodeGroups: [{name: pool}]\n"}
+        body = {"metadata": {"name": "cluster-autoscaler-status", "annotations": {LAST_UPDATED: stamp}}, "data": data}
+        path = "/api/v1/namespaces/kube-system/configmaps"
+        assert cluster.box.api.request("POST", path, body=json.dumps(body).encode()).status == 201
+        await anyio.sleep(2 * service.MINUTES)  # it is read once a minute
+        cluster.add_pods(2, "first")
+        await anyio.sleep(6 * service.MINUTES)
+        assert cluster.nodes == 0
+        assert notes(cluster) == [
+            "pool is left alone: Cluster Autoscaler's status lists it (pool), and autoscaler.handedOver does not name the group"
+        ]
+        await anyio.sleep(5 * service.MINUTES)
+        assert (cluster.nodes, notes(cluster)) == (2, [])
+
+    service.play(story)
+
+
+def notes(cluster: service.Cluster) -> list[str]:
+    assert cluster.service.autoscaler_service is not None
+    document = cluster.service.autoscaler_service.document()
+    assert document is not None
+    found: list[str] = document["notes"]
+    return found
 
 
 def test_handed_over_by_name_it_grows_and_shrinks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,6 +82,8 @@ class ShrinkScene(Scenario):
         self.said_effects: list[Effect] = []
         #: Workloads of which the API server evicts no pod, whatever their budgets allow.
         self.refused: set[str] = set()
+        #: Why no node may be removed now.
+        self.withheld: str | None = None
         super().__init__()
 
     def scale_down_loop(self) -> ScaleDownLoop:
@@ -101,6 +103,7 @@ class ShrinkScene(Scenario):
             clock=self.time.clock,
             steady=self.time.wall,
             wall=self.time.wall,
+            withholds=lambda _capability, _group: self.withheld,
         )
         return self.scale_down
 

@@ -28,6 +28,9 @@ BOUNDS_CONTAINER: Final = "slackwater.dev/bounds-container"
 TARGET_NODE: Final = "slackwater.dev/target-node"
 #: Label on a Node: the node group that it belongs to.
 NODE_GROUP: Final = "slackwater.dev/node-group"
+#: Annotation on a Node, or on a group's own object (a MachineDeployment): whose node group it is. Any value but `slackwater`
+#: names another autoscaler.
+OWNED_BY: Final = "slackwater.dev/owned-by"
 #: Annotation on a Pod or a controller, "2" or "10%": placeholders keep room for this number or share of further pods like it.
 SLACK: Final = "slackwater.dev/slack"
 #: Annotation on a Node, "true": Slackwater cordoned the node because its removal has begun; it was not a person.

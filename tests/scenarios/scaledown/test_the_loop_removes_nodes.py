@@ -122,6 +122,18 @@ async def test_pods_that_come_in_the_middle_stop_the_drains_whose_room_they_need
     assert asked == []  # no new node is bought for room that is there
 
 
+async def test_removals_end_when_another_autoscaler_marks_the_group() -> None:
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
+    scenario.runs("web", pool(scenario, 4))
+    await scenario.pass_time(85)
+    assert len(scenario.state_machine.drains.nodes) == 3
+    scenario.withheld = "theirs"
+    await scenario.pass_time(120)
+    assert (scenario.sizes(), list(scenario.state_machine.drains.nodes), scenario.cordoned) == ({"a": 4}, [], set())
+    assert scenario.watched.evicted == 0
+    assert {end.detail for end in scenario.watched.ended} == {"theirs"}
+
+
 async def test_a_person_cancels_and_the_node_is_left_alone_for_a_while() -> None:
     scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     nodes = pool(scenario, 2)

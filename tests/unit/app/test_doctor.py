@@ -30,6 +30,8 @@ ACCOUNT = "/api/v1/namespaces/kube-system/serviceaccounts/slackwater"
 PODS = "/api/v1/namespaces/kube-system/pods"
 LEASES = "/apis/coordination.k8s.io/v1/leases"
 NODES = "/api/v1/nodes"
+STATUS = "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status"
+LAST = "cluster-autoscaler.kubernetes.io/last-updated"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/kube-system/networkpolicies"
 
 
@@ -93,7 +95,7 @@ def a_pod(*, ready: bool = True, name: str = "slackwater", app: str = "slackwate
 
 
 def a_node(kubelet: str) -> Any:
-    return {"metadata": {"name": "n"}, "status": {"nodeInfo": {"kubeletVersion": kubelet}}}
+    return {"metadata": {"name": "n", "uid": "n"}, "status": {"nodeInfo": {"kubeletVersion": kubelet}}}
 
 
 def flagz(**flags: str) -> Any:
@@ -195,11 +197,11 @@ async def test_another_autoscaler_is_a_problem_only_if_both_look_after_nodes(ren
 
 
 async def test_autoscalers_without_a_lease_show_in_their_status_and_node_pools() -> None:
-    status = {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/last-updated": "2026-11-24 06:28:00.5 +0000 UTC"}}}
+    status = {"metadata": {"annotations": {LAST: "2026-11-24 06:28:00.5 +0000 UTC"}}}
     pools = {"preferredVersion": {"groupVersion": "karpenter.sh/v1"}}
     api = Prepared(
         {
-            "/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status": status,
+            STATUS: status,
             "/apis/karpenter.sh": pools,
             "/apis/karpenter.sh/v1/nodepools": _list({"metadata": {"name": "general"}}),
         }
@@ -209,6 +211,30 @@ async def test_autoscalers_without_a_lease_show_in_their_status_and_node_pools()
     assert [check.state for check in checks] == ["problem", "problem"]
     assert "Cluster Autoscaler writes its status ConfigMap" in checks[0].seen
     assert "Karpenter has 1 NodePools, and may run outside of the cluster" in checks[1].seen
+
+
+@pytest.mark.parametrize(
+    ("more", "state", "seen"),
+    [
+        ("", "warning", "left alone: b: node n-b of it has the annotation slackwater.dev/owned-by: them, c: Cluster"),
+        ("handedOver: [b]", "warning", "handed over, and marked: b: node n-b"),
+        ("handedOver: [d]", "problem", "autoscaler.handedOver names d: no such groups"),
+    ],
+)
+async def test_groups_that_others_mark_are_named(more: str, state: str, seen: str) -> None:
+    settings = some_settings(f"autoscaler: {{enabled: true, nodeGroups: [{{name: a}}, {{name: b}}, {{name: c}}], {more}}}")
+    nodes = [a_node("v1.36.3") | {"metadata": _marked(name, by)} for name, by in (("a", "slackwater"), ("b", "them"))]
+    metadata = {"annotations": {LAST: "2026-11-24 06:28:00.5 +0000 UTC"}}
+    api = Prepared({NODES: _list(*nodes), STATUS: {"metadata": metadata, "data": {"status": "nodeGroups: [{name: c}]"}}})
+    check = (await found(api, settings))["groups of others"]
+    assert (check.state, check.seen.startswith(seen)) == (state, True), check.seen
+    hidden = Prepared({NODES: _list(*nodes)}, forbidden=STATUS.__eq__)
+    assert (await found(hidden, settings))["groups of others"].seen.startswith("cannot be seen: you may not get configmaps")
+
+
+def _marked(group: str, by: str) -> Any:
+    labels = {"slackwater.dev/node-group": group}
+    return {"name": f"n-{group}", "uid": group, "labels": labels, "annotations": {"slackwater.dev/owned-by": by}}
 
 
 async def test_another_scheduler_name_is_another_instance() -> None:

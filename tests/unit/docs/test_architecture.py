@@ -97,6 +97,7 @@ THREADS: Final = {
     "app/counterfactual/process.py": "encode what the planning process and the counterfactual get",
     "app/counterfactual/service.py": "read the log for reports",
     "adapters/kube/history.py": "compress the history",
+    "app/other_autoscaler.py": "read the status of Cluster Autoscaler",
     "adapters/files/shadow_files.py": "read and write a shadow's files",
     "runtime/record_file.py": "write the record",
     "app/settings/reload.py": "read the files of the configuration, of TLS, of forwarding",

@@ -28,6 +28,7 @@ from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds, open_readers
+from slackwater.app.other_autoscaler import ListedGroups
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals, StoredArrivals
 from slackwater.app.policies import (
     batch_seconds_of,
@@ -47,7 +48,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
-from slackwater.cluster.nodegroups.status import NodeGroupPolicy
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy, NodeGroupStatus
 from slackwater.controllers.consolidation.loop import ConsolidationLoop
 from slackwater.controllers.loop_plans import ScaleUpRules
 from slackwater.controllers.scaledown.loop import ScaleDownLoop
@@ -116,6 +117,7 @@ class ObservingAutoscaler:
         self.counts = LoopCounts()
         self._state_machine = state_machine
         self._group_registry = NodeGroupRegistry(self._node_group_policy())
+        self._listed = ListedGroups(client, settings.autoscaler.cluster_autoscaler_status, wall=times.wall)
         self._seed = rng.getrandbits(31)
         self._priorities: Priorities = NO_PRIORITIES
         self._prices = price_book_of(settings)
@@ -179,6 +181,9 @@ class ObservingAutoscaler:
         runs only that."""
         async with self._opened() as groups, anyio.create_task_group() as tasks:
             await self.intake.synced()
+            await self._listed.look()
+            self._mark_listed()  # before the first loop changes anything
+            tasks.start_soon(self._listed.run, name="groups of Cluster Autoscaler")
             if self._arrivals is not None:
                 tasks.start_soon(self._arrivals.run, name="arrivals")
                 await self._arrivals.begun()
@@ -299,10 +304,25 @@ class ObservingAutoscaler:
     async def _notes(self) -> Sequence[str]:
         """Notes for the status of the next loop: groups of other autoscalers, activities that are paused, and problems with the
         priorities."""
-        groups = self._group_registry.group_status.values()
-        owned = [f"{each.name} is left alone: {each.owner}" for each in groups if each.owner]
+        self._mark_listed()
+        marked = [self._of_another(each) for each in self._group_registry.group_status.values() if each.mark]
+        problem = [self._listed.problem] if self._listed.problem else []
         paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
-        return (*owned, *(f"{each.activity} is paused: {each.note}" for each in paused), *await self._read_priorities())
+        paused_notes = (f"{each.activity} is paused: {each.note}" for each in paused)
+        return (*marked, *problem, *paused_notes, *await self._read_priorities())
+
+    def _mark_listed(self) -> None:
+        """Lets the next loop know the groups that Cluster Autoscaler lists."""
+        registry = self._group_registry
+        registry.policy = replace(registry.policy, listed=self._listed.names)
+
+    def _of_another(self, status: NodeGroupStatus) -> str:
+        """What follows from another autoscaler's mark on a group."""
+        if status.owner:
+            return f"{status.name} is left alone: {status.owner}"
+        if self._actor() is None:
+            return f"{status.name} is planned as if it were handed over: {status.mark}"
+        return f"{status.name} was handed over, but {status.mark}: what made that mark may change it too"
 
     async def _read_priorities(self) -> Sequence[str]:
         """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the

@@ -400,14 +400,17 @@ LEASE_SECONDS: Final = 60.0
 STATUS_SECONDS: Final = 600.0
 #: The annotation of the status ConfigMap with the time of the last loop.
 LAST_UPDATED: Final = "cluster-autoscaler.kubernetes.io/last-updated"
-_STATUS: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/cluster-autoscaler-status"
 
 
-async def status_age(objects: ApiObjects, now: datetime) -> float | None:
-    """How many seconds ago Cluster Autoscaler wrote its status ConfigMap; None if it wrote none within `STATUS_SECONDS`. A
-    ConfigMap that Slackwater wrote does not count."""
-    status = await objects.get(_STATUS)
-    if status is None or is_managed(status):
+async def status_age(objects: ApiObjects, now: datetime, name: str = "cluster-autoscaler-status") -> float | None:
+    """`age_of_status` of the ConfigMap with this name."""
+    return age_of_status(await objects.get(f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/configmaps/{name}"), now)
+
+
+def age_of_status(status: Json | None, now: datetime) -> float | None:
+    """How many seconds ago Cluster Autoscaler wrote this status ConfigMap; None if it did not within `STATUS_SECONDS`. What
+    Slackwater wrote last does not count. It may have made the ConfigMap that Cluster Autoscaler writes now."""
+    if status is None or owns(status, "f:data", "f:status"):
         return None
     annotations = status["metadata"].get("annotations") or {}
     age = seconds_since(annotations.get(LAST_UPDATED), now)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from slackwater.adapters.api_calls import ApiPort, ApiReader
+from slackwater.adapters.api_calls import ApiPort, ApiReader, ApiReads
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiGroups, ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.configured import ConfiguredGroups, ConfiguredProvider, Entry
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
@@ -99,7 +99,7 @@ async def open_readers(
             section = settings.autoscaler.providers.clusterapi or ClusterApi()
             if section.kubeconfig is not None:
                 client = await stack.enter_async_context(open_reader(kubeconfig=section.kubeconfig))
-            readers.append(ConfiguredGroups(ClusterApiGroups(client, _selection(section)), _entries(settings, "clusterapi")))
+            readers.append(cluster_api_groups(settings, client))
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
             from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcGroups
 
@@ -113,6 +113,12 @@ async def open_readers(
             reader = AwsGroups(await stack.enter_async_context(_aws(settings)), **_aws_groups(settings, now))
             readers.append(ConfiguredGroups(reader, _entries(settings, "aws")))
         yield tuple(readers)
+
+
+def cluster_api_groups(settings: Settings, client: ApiReads) -> GroupReader:
+    """What reads Cluster API's groups from `client`, the one of its management cluster."""
+    section = settings.autoscaler.providers.clusterapi or ClusterApi()
+    return ConfiguredGroups(ClusterApiGroups(client, _selection(section)), _entries(settings, "clusterapi"))
 
 
 class _Kwok(TypedDict):

@@ -95,8 +95,6 @@ _KWOK: Final = (_rule("", "nodes", "create patch delete"),)
 _KWOK_RECORD: Final = _created("", "configmaps", "get patch", [CONFIG_MAP])
 #: The persisted arrival history of pods with a start-time SLO.
 _ARRIVALS: Final = (_rule("", "configmaps", "get patch", [ARRIVALS_CONFIG_MAP]),)
-#: The priorities of groups that an expander reads; in namespace kube-system.
-_PRIORITIES: Final = (_rule("", "configmaps", "get", [PRIORITIES_CONFIG_MAP]),)
 _CLUSTER_API: Final = (
     _rule(CLUSTER_API_GROUP, "machinedeployments machinesets machinepools", "get list"),
     _rule(CLUSTER_API_GROUP, "machinedeployments/scale machinesets/scale machinepools/scale", "update"),
@@ -105,6 +103,9 @@ _CLUSTER_API: Final = (
     # The capacity of a new machine, if the group does not state it: infrastructure templates of any kind.
     _rule(f"infrastructure.{CLUSTER_API_GROUP}", "*", "get"),
 )
+
+
+_OF_CLUSTER_AUTOSCALER: Final = "${clusterAutoscalerStatus}"
 
 
 def parts() -> dict[str, list[dict[str, Any]]]:
@@ -121,12 +122,13 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "kwok": _KWOK,
         "clusterapi": _CLUSTER_API,
         "kwokRecord": _KWOK_RECORD,
-        "autoscalerStatus": _status_rules("${statusConfigMap}"),
+        "autoscalerStatus": _status_rules("${statusConfigMap}", _OF_CLUSTER_AUTOSCALER),
         "startTimeSLOs": _ARRIVALS,
         "leaderElection": _lease_rules("${lease}"),
     }
     shadow = {"always": _RULES, "autoscaler": _AUTOSCALER, "slack": _SLACK, "kwok": _KWOK, "clusterapi": _CLUSTER_API}
-    shadow |= {"pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "priorities": _PRIORITIES, "nodeUse": _NODE_USE}
+    shadow |= {"pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "nodeUse": _NODE_USE}
+    shadow |= {"autoscalerStatus": _read_rules(_OF_CLUSTER_AUTOSCALER)}
     named |= {f"shadow{name[0].upper()}{name[1:]}": read_only(rules) for name, rules in shadow.items()}
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
@@ -190,13 +192,21 @@ def status_role(settings: Settings) -> dict[str, Any] | None:
     if not settings.autoscaler.enabled:
         return None
     if _is_shadow(settings):
-        return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, _PRIORITIES)
-    rules = (*_status_rules(settings.autoscaler.status_config_map), *(_ARRIVALS if slo_classes_of(settings) else ()))
+        rules = _read_rules(settings.autoscaler.cluster_autoscaler_status)
+        return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
+    names = settings.autoscaler.status_config_map, settings.autoscaler.cluster_autoscaler_status
+    rules = (*_status_rules(*names), *(_ARRIVALS if slo_classes_of(settings) else ()))
     return _role("Role", {"name": "slackwater-autoscaler", "namespace": SCHEDULER_NAMESPACE}, rules)
 
 
-def _status_rules(config_map: str) -> tuple[dict[str, Any], ...]:
-    return (*_created("", "configmaps", "get patch", [config_map]), *_PRIORITIES)
+def _status_rules(config_map: str, of_cluster_autoscaler: str) -> tuple[dict[str, Any], ...]:
+    return (*_created("", "configmaps", "get patch", [config_map]), *_read_rules(of_cluster_autoscaler))
+
+
+def _read_rules(of_cluster_autoscaler: str) -> tuple[dict[str, Any], ...]:
+    """The rules for what Cluster Autoscaler's ConfigMaps say: the priorities of groups that an expander reads, and the groups
+    in its status; in namespace kube-system."""
+    return (_rule("", "configmaps", "get", [PRIORITIES_CONFIG_MAP, of_cluster_autoscaler]),)
 
 
 def lease_role(settings: Settings) -> dict[str, Any] | None:

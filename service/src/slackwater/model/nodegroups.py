@@ -113,7 +113,8 @@ class NodeGroup:
     new node, None if the provider cannot say: a real node of the group is then copied. `undeletable`: why the provider would
     refuse to delete machines of the group now, "" if it knows of no reason. `price_micros`: the provider's price of one such
     node for an hour, in millionths of its currency; None if it says none. `choice`: who chooses the variant of a new node. No
-    provider takes a variant from us yet, so none says "plan".
+    provider takes a variant from us yet, so none says "plan". `id`: the provider's name of the group, "" if that is `name`.
+    `owned_by`: the annotation of the group's own object that names its autoscaler; None without it.
     """
 
     name: GroupName
@@ -127,6 +128,8 @@ class NodeGroup:
     undeletable: str = ""
     price_micros: int | None = None
     choice: VariantChoice = CLOUD_CHOOSES
+    id: str = ""
+    owned_by: str | None = None
 
 
 class Membership:

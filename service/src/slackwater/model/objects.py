@@ -5,6 +5,7 @@ the annotation of a preemptor.
 """
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
@@ -20,6 +21,7 @@ from slackwater.model.resources import Amounts
 from slackwater.model.selectors import Requirement
 from slackwater.model.storage import CsiNode
 from slackwater.model.vertical import Vertical
+from slackwater_protocol.names import OWNED_BY
 
 #: The first words of the message in a victim's condition; the preemptor's name follows. `controllers.history` reads them again.
 VICTIM_MESSAGE: Final = "slackwater: preempting to accommodate the higher priority pod "
@@ -52,6 +54,16 @@ _DAEMON_SET: Final = ("apps", "DaemonSet")
 Labels = tuple[tuple[str, str], ...]
 
 
+#: The part of the annotation `slackwater.dev/owned-by` that is kept, in characters: it is shown to people.
+_LONGEST_OWNER: Final = 100
+
+
+def read_owner(annotations: Mapping[str, str]) -> str | None:
+    """The autoscaler that the annotation `slackwater.dev/owned-by` names, cut off where it is long; None without it."""
+    owner = annotations.get(OWNED_BY)
+    return owner if owner is None or len(owner) <= _LONGEST_OWNER else f"{owner[:_LONGEST_OWNER]}..."
+
+
 class Taint(Struct, frozen=True):
     """A taint of a node."""
 
@@ -73,7 +85,8 @@ class Node(Struct, frozen=True, kw_only=True):
     `scalars` are the other allocatable resources, sorted by name: the count of pods, ephemeral-storage, huge pages, extended
     resources. `features` are those that its kubelet declares. `provider_id` is the provider's id of the machine, or "". `keep`:
     the annotation that forbids the removal of the node, or "". `deletion_delayed`: annotations delay the deletion of the node.
-    `cordoned_by_us`: an annotation says that we made the node unschedulable. `csi` and `slices` are set only on templates of
+    `cordoned_by_us`: an annotation says that we made the node unschedulable. `owned_by`: the annotation that names the
+    autoscaler of the node's group; None without it. `csi` and `slices` are set only on templates of
     nodes: what the CSINode and ResourceSlices of a new node will have. For an existing node these are objects of their own.
     """
 
@@ -92,6 +105,7 @@ class Node(Struct, frozen=True, kw_only=True):
     keep: str = ""
     deletion_delayed: bool = False
     cordoned_by_us: bool = False
+    owned_by: str | None = None
     created_at: UnixTime | None = None  #: None where the object does not say
     csi: CsiNode | None = None
     slices: tuple[ResourceSlice, ...] = ()

@@ -56,6 +56,7 @@ class ConfiguredGroups:
         return replace(
             group,
             name=entry.name,
+            id=entry.id,
             min_size=max(group.min_size, entry.min_size),
             max_size=min(group.max_size, entry.max_size),
             template=group.template if entry.template is None else entry.template,

@@ -40,7 +40,7 @@ from slackwater.adapters.kube.vertical import read_vertical
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.interning import Shared, cached_texts
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
-from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint, read_preempting
+from slackwater.model.objects import BudgetRule, DisruptionBudget, Image, Labels, Node, Pod, Taint, read_owner, read_preempting
 from slackwater.model.pod_constraints import Kind, KindInterner, Toleration
 from slackwater.model.resources import LARGEST_AMOUNT, LARGEST_ON_NODE, Amounts, on_node, rounded_up
 from slackwater.model.vertical import Vertical
@@ -116,6 +116,7 @@ class NodeDecoder:
             keep=next((name for name in (SCALE_DOWN_DISABLED, DO_NOT_DISRUPT) if annotations.get(name) == "true"), ""),
             deletion_delayed=any(name.startswith(f"{DELAY_DELETION_GROUP}/") for name in annotations),
             cordoned_by_us=CORDONED in annotations,
+            owned_by=read_owner(annotations),
         )
 
     def _images(self, status: NodeStatusWire) -> tuple[Image, ...]:

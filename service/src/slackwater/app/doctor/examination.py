@@ -21,6 +21,7 @@ from slackwater.app import pauses, rbac
 from slackwater.app.cleanup import lease_age, status_age
 from slackwater.app.doctor import Check, agents, api_server, named, ok, problem, unseen, warning
 from slackwater.app.doctor.consolidation import consolidation
+from slackwater.app.doctor.ownership import groups_of_others
 from slackwater.app.leader_election import lease_name
 from slackwater.app.running_service import SHADOW_SUFFIX, is_ready, pod_name_of
 from slackwater.app.settings import Settings, SettingsError, loads
@@ -92,6 +93,8 @@ async def _of_the_cluster(
         yield clocks_ahead(leases, now)
     async for check in others(objects, settings, leases, now):
         yield check
+    if settings.autoscaler.enabled:
+        yield await groups_of_others(client, settings, now)
     yield await instances(objects, settings)
 
 
@@ -304,7 +307,10 @@ async def others(
         if kind and name != lease_name(settings) and lease_age(lease, now) is not None:
             found[kind] = f"runs (Lease {namespace}/{name})"
     try:
-        if "Cluster Autoscaler" not in found and await status_age(objects, now) is not None:
+        if (
+            "Cluster Autoscaler" not in found
+            and await status_age(objects, now, settings.autoscaler.cluster_autoscaler_status) is not None
+        ):
             found["Cluster Autoscaler"] = "writes its status ConfigMap"
         if "Karpenter" not in found and (count := await _node_pools(objects)):
             found["Karpenter"] = f"has {count} NodePools, and may run outside of the cluster"
@@ -321,7 +327,7 @@ def _beside(settings: Settings, other: str) -> Check:
     if settings.mode == "shadow":
         return ok(_NAME, f"{other}; this service is a shadow beside it, so they do not conflict")
     if settings.autoscaler.enabled:
-        advice = "let one of them look after nodes: stop it, or set autoscaler.enabled to false"
+        advice = "let one of them look after a group: stop it, or see below which groups are left to it"
         return problem(_NAME, f"{other}, and autoscaler.enabled is true", advice)
     return ok(_NAME, f"{other}; autoscaler.enabled is false, so they do not conflict")
 

@@ -86,6 +86,7 @@ def configured_group(entry: GroupSettings, nodes: Sequence[Node]) -> KnownGroup:
         instances=(),
         template=template,
         choice=choice if template is None else choice.settled_by(template),
+        id=entry.id or "",
     )
     skip_reason = None if entry.enabled else SkipReason(kind="switched-off", text="the group is switched off")
     return KnownGroup(group=group, nodes=names, skip_reason=skip_reason)

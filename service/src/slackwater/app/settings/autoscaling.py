@@ -304,8 +304,13 @@ class Autoscaler(Section):
     node_groups: tuple[NodeGroup, ...] = Field(default=(), examples=[[{"name": "pool-a", "maxSize": 50}]])
     """The node groups. Empty by default."""
     handed_over: tuple[GroupName, ...] = Field(default=(), examples=[["general"]])
-    """Names of groups whose nodes another autoscaler marks as its own (Karpenter's label `karpenter.sh/nodepool`), and that
-    Slackwater may change all the same. Empty by default: such a group is planned with, and neither grown nor shrunk."""
+    """Names of groups that another autoscaler marks as its own, and that Slackwater may change all the same. Marks are
+    Karpenter's label `karpenter.sh/nodepool` on nodes, the annotation `slackwater.dev/owned-by` on a node or on the group's own
+    object with any value but slackwater, and Cluster Autoscaler's status. Empty by default: such a group is planned with, and
+    neither grown nor shrunk."""
+    cluster_autoscaler_status: ObjectName = Field(default="cluster-autoscaler-status", examples=["cluster-autoscaler-status"])
+    """Name of the ConfigMap in namespace kube-system with Cluster Autoscaler's status. The groups that it lists are Cluster
+    Autoscaler's for ten minutes after it was written. cluster-autoscaler-status by default, Cluster Autoscaler's own."""
     providers: Providers = Providers()
     """The providers that create and delete nodes."""
     scale_up: ScaleUp = ScaleUp()

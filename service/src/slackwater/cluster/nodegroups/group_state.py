@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
+from slackwater.cluster.nodegroups.ownership import mark_of
 from slackwater.cluster.nodegroups.purchases import BoughtNodes, MissingNodes, StartTimes, ZoneBalance
 from slackwater.cluster.nodegroups.status import (
     Grow,
@@ -17,7 +18,6 @@ from slackwater.cluster.nodegroups.status import (
     after_failure,
     differs,
     marks_of,
-    owner_of,
     usual_of,
 )
 from slackwater.model.ids import Instant, NodeName
@@ -36,8 +36,7 @@ class GroupMemory:
 
     group: NodeGroup
     known: bool = True
-    #: The other autoscaler whose group it is, as a text; empty if it is ours.
-    owner: str = ""
+    mark: str = ""
     backoff: NodeGroupBackoff | None = None
     #: A scale-up whose call was not answered: it may have happened or not. It is repeated until `confirm_until`.
     unconfirmed: Grow | None = None
@@ -105,8 +104,7 @@ class GroupMemory:
         if not group_status.in_creation and not group_status.lost and (self._succeeded or not self._failed):
             self._asked = self._failed = self._succeeded = 0
         nodes = chain((group.template,), (each.node for each in observations.values()))
-        disowned = policy.handed_over is None or group.name in policy.handed_over
-        self.owner = "" if disowned else owner_of(node for node in nodes if node is not None)
+        self.mark = mark_of(group, (node for node in nodes if node is not None), policy.listed)
         return self._with_group_state(group_status, policy)
 
     def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
@@ -302,7 +300,8 @@ class GroupMemory:
             backoff=self.backoff,
             doubtful=self.unconfirmed is not None,
             off=self.group.name in policy.off,
-            owner=self.owner,
+            mark=self.mark,
+            owner=policy.owner_of(self.group.name, self.mark),
             bought=self.bought.nodes(),
             starts=self.starts.seconds,
         )

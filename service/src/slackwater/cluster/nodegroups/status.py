@@ -36,8 +36,8 @@ class NodeGroupPolicy:
     `provision_seconds`: how long an instance may take to register, and its node to start. `doubt_seconds`: for how long a
     scale-up whose call was not answered is requested again. `replace_seconds`: for how long a lost machine whose deletion fails
     is not replaced, and counts as in creation. `off`: groups that are not changed. `handed_over`: groups that are changed
-    though another autoscaler marks their nodes as its own; None: such marks do not count. `taints` says which taints mean that
-    a node has not started.
+    though another autoscaler marks them as its own; None: such marks do not count. `listed`: the groups in Cluster Autoscaler's
+    status. `taints` says which taints mean that a node has not started.
     """
 
     in_cluster: int = 100
@@ -51,6 +51,7 @@ class NodeGroupPolicy:
     refusal_backoff: BackoffPolicy = BackoffPolicy(max=14_400.0, reset=86_400.0)
     off: frozenset[GroupName] = frozenset()
     handed_over: frozenset[GroupName] | None = None
+    listed: frozenset[str] = frozenset()
     taints: TaintRules = DEFAULT_TAINT_RULES
 
     def provision_timeout_of(self, group: NodeGroup) -> float:
@@ -58,17 +59,11 @@ class NodeGroupPolicy:
         own = group.options.provision_seconds
         return self.provision_seconds if own is None else own
 
-
-#: Karpenter writes it on the nodes that it makes.
-_NODE_POOL: Final = "karpenter.sh/nodepool"
-
-
-def owner_of(nodes: Iterable[Node]) -> str:
-    """The other autoscaler that these nodes of a group say they are of, as a text; empty if there is none."""
-    pool = next((pool for node in nodes if (pool := node.labels.get(_NODE_POOL))), None)
-    if pool is None:
-        return ""
-    return f"its nodes are of Karpenter's NodePool {pool}, and autoscaler.handedOver does not name the group"
+    def owner_of(self, group: GroupName, mark: str) -> str:
+        """Why the group is left alone to the other autoscaler whose mark it has, as a text; empty if it is not."""
+        if not mark or self.handed_over is None or group in self.handed_over:
+            return ""
+        return f"{mark}, and autoscaler.handedOver does not name the group"
 
 
 #: The same limit as in Cluster Autoscaler's status.
@@ -198,7 +193,8 @@ class NodeGroupStatus:
     backoff: NodeGroupBackoff | None = None
     doubtful: bool = False  #: a scale-up call was not answered; its nodes are among the coming
     off: bool = False  #: the policy says not to change the group
-    owner: str = ""  #: the other autoscaler whose group it is, as a text; empty if it is ours, or was handed over
+    mark: str = ""  #: by what another autoscaler marks the group as its own, as a text; empty if none does
+    owner: str = ""  #: why the group is left alone for that mark, as a text; empty if it is not
     bought: tuple[BoughtNode, ...] = ()
     starts: tuple[float, ...] = ()  #: seconds that its last nodes took to start, the newest last
 

@@ -171,6 +171,9 @@ class ScaleDownLoop:
         if not policy.enabled:
             self._give_up_all()
             return None
+        for drain in self._drains.active:
+            if (why := self._withholds(drain.order.group)) is not None:  # another autoscaler has marked the group since
+                self._give_up(drain.order.node, UnremovableReason.CANCELLED, why)
         self.state = replace(self.state, replacing=replacing)
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}
         return ScaleDownInquiry(state=self.state, policy=policy, revocable=revocable, replicas=replicas)

@@ -29,7 +29,7 @@ from slackwater.adapters.cloud.clusterapi.objects import (
     read_group_id,
 )
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, Instance, InstanceId, NodeGroup, choice_of_provider
-from slackwater.model.objects import Node
+from slackwater.model.objects import Node, read_owner
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
@@ -158,6 +158,7 @@ class ClusterApiGroups:
             options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
             undeletable=_ROLLING if held.rolling else "",
             choice=choice_of_provider(self.name, group_state.group),
+            owned_by=read_owner(said),
         )
 
 
