@@ -87,7 +87,7 @@ ALONE = $(BIN)/python -m pytest -s
 DRAINS ?= 5,1
 SIZE = $(or $(NODES),500),$(or $(PODS),20000)
 .PHONY: cluster
-cluster: controlplane ## Tests on the real control plane. TESTS=...: some; MATRIX=1: those of docs/versions.md; FRESH=1: with fresh seeds; SCALE_UP=1, SCALE_DOWN=1 (DRAINS=5,1 at a time): one, with NODES and PODS; KILLS=6, NODE_CHOICE=10000 (pods): one, at this size
+cluster: controlplane ## Tests on the real control plane. TESTS=...: some; MATRIX=1: those of docs/versions.md; FRESH=1: with fresh seeds; SCALE_UP=1, SCALE_DOWN=1 (DRAINS=5,1 at a time): one, with NODES and PODS; KILLS=6, NODE_CHOICE=10000 (pods): one, at this size; OLDER=v0.1.0: upgrade from that version and back
 ifdef KILLS
 	SLACKWATER_TEST_FRESH=1 SLACKWATER_TEST_KILLS=$(KILLS) $(ALONE) tests/cluster/test_vertical.py
 else ifdef SCALE_UP
@@ -96,6 +96,8 @@ else ifdef SCALE_DOWN
 	SLACKWATER_TEST_SCALE_DOWN=$(SIZE),$(DRAINS) $(ALONE) tests/cluster/controllers/test_scale_down.py
 else ifdef NODE_CHOICE
 	NODE_CHOICE_PODS=$(NODE_CHOICE) $(ALONE) tests/cluster/test_node_choice.py -k bound_where_a_node_was_chosen
+else ifdef OLDER
+	SLACKWATER_TEST_OLDER=$(OLDER) $(ALONE) tests/cluster/test_upgrade.py
 else ifdef MATRIX
 	$(BIN)/python -m pytest $(MATRIX_TESTS)
 else ifdef FRESH

@@ -37,6 +37,7 @@ _FIRST: Final = (
     "test_vertical.py",
     "test_slack.py",
     "test_crashes.py",
+    "test_upgrade.py",
 )
 #: It looks back on what all others did.
 _LAST: Final = "test_rights.py"

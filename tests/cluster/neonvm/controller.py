@@ -65,7 +65,7 @@ class Controller:
             await self._set_status(machine, podName=name, phase="Pending")
             return
         for pod in pods.values():
-            if pod["metadata"]["labels"].get(_NAME_LABEL) == machine["metadata"]["name"]:
+            if (pod["metadata"].get("labels") or {}).get(_NAME_LABEL) == machine["metadata"]["name"]:
                 await self._same(machine, pod)
         runner = pods.get(status["podName"])
         if status["phase"] == "Pending" and runner is not None and runner["status"].get("phase") == "Running":

@@ -3,12 +3,14 @@
 Only decisions that somebody may ask about later become entries: who evicted, preempted, moved or refused a pod, and why.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from msgspec import Meta, Struct
+from msgspec import Meta, MsgspecError, Raw, Struct
+from msgspec.json import Decoder
 
 from slackwater.model.json_answer import JsonAnswer
 
@@ -51,10 +53,11 @@ class HistoryEntry(Struct, frozen=True, array_like=True):
     """One thing that happened to a pod or a node. `pod` and `other` are `namespace/name`; "" for none.
 
     `at_ms` is Unix milliseconds. `node` is where the pod was, is, or was tried; `target` the node of a migration. `other` is
-    the preemptor of a victim, or the target pod of a migration. The entry is persisted as an array of these fields.
+    the preemptor of a victim, or the target pod of a migration. The entry is persisted as an array of these fields. A later
+    version may only append fields: this one reads the entry without them.
     """
 
-    at_ms: int
+    at_ms: Annotated[int, Meta(ge=0, lt=2**43)]  #: before the year 2248
     action: HistoryAction
     pod: str = ""
     uid: str = ""
@@ -68,8 +71,16 @@ class HistoryEntry(Struct, frozen=True, array_like=True):
         return "waits" if self.action in _WAITS else "acts"
 
 
-#: The fields of a persisted entry, all of them. Its time is before the year 2248.
-PersistedEntry = tuple[Annotated[int, Meta(ge=0, lt=2**43)], HistoryAction, str, str, str, str, str, str]
+_ENTRY: Final = Decoder(HistoryEntry)
+
+
+def readable(stored: Iterable[Raw]) -> list[HistoryEntry]:
+    """The stored entries that this version can read. One of an action that only a later version knows costs no other entry."""
+    found = []
+    for each in stored:
+        with suppress(MsgspecError, UnicodeDecodeError):
+            found.append(_ENTRY.decode(each))
+    return found
 
 
 def short_uid(uid: str) -> str:

@@ -4,6 +4,7 @@ import json
 from random import Random
 
 import pytest
+from msgspec import structs
 from msgspec.structs import replace
 
 from slackwater.adapters.kube.client import KubeClient
@@ -58,12 +59,6 @@ async def test_what_is_written_is_read_again(api: FakeApi, store: ConfigMapHisto
         packed({"format": 2, "ring": "acts", "number": 1, "entries": []}),
         packed({"format": 1, "ring": "acts", "number": 2, "entries": []}),
         packed({"format": 1, "ring": "waits", "number": 1, "entries": []}),
-        packed({"format": 1, "ring": "acts", "number": 1, "entries": [["now", "evicted"]]}),
-        packed({"format": 1, "ring": "acts", "number": 1, "entries": [[1, "flown away", *[""] * 6]]}),
-        packed({"format": 1, "ring": "acts", "number": 1, "entries": [7]}),
-        packed({"format": 1, "ring": "acts", "number": 1, "entries": [[1, "evicted", *[""] * 5]]}),
-        packed({"format": 1, "ring": "acts", "number": 1, "entries": [[1, "evicted", *[""] * 7]]}),
-        packed({"format": 1, "ring": "acts", "number": 1, "entries": [[2**60, "evicted", *[""] * 6]]}),
         packed({"format": 1, "ring": "acts", "number": 1 + 2**60, "entries": []}),
         packed({"format": 1, "ring": "acts", "number": -7, "entries": []}),
         packed({"format": 1, "ring": "acts", "number": 1, "entries": [], "more": "x" * 2**21}),
@@ -74,6 +69,18 @@ async def test_a_config_map_that_others_have_changed_is_left_out(api: FakeApi, s
     good = packed({"format": 1, "ring": "waits", "number": 0, "entries": []})
     in_slots(api, acts_1=text, waits_0=good)
     assert await store.read() == [chunk_of("waits", 0, [])]
+
+
+@pytest.mark.parametrize(
+    "entry", [["now", "evicted"], [1, "flown away", *[""] * 6], 7, None, [2**60, "evicted", *[""] * 6], [1, "evicted", 5]]
+)
+async def test_an_entry_that_only_another_version_can_read_costs_no_other(
+    api: FakeApi, store: ConfigMapHistory, entry: object
+) -> None:
+    longer = [*structs.astuple(replace(ENTRY, pod="shop/b")), "a field of tomorrow"]
+    stored = {"format": 1, "ring": "acts", "number": 1, "entries": [ENTRY, entry, longer], "more": "of tomorrow"}
+    in_slots(api, acts_1=packed(stored))
+    assert await store.read() == [chunk_of("acts", 1, [ENTRY, replace(ENTRY, pod="shop/b")])]
 
 
 async def test_without_the_right_nothing_is_read(api: FakeApi, store: ConfigMapHistory) -> None:

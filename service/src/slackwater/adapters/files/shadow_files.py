@@ -16,7 +16,7 @@ import structlog
 
 from slackwater.controllers.history.policy import SLOTS
 from slackwater.controllers.history.state import Chunk, chunk_of
-from slackwater.model.history import HistoryEntry, PersistedEntry, Ring
+from slackwater.model.history import Ring, readable
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ _MOST_BYTES: Final = 32 << 20
 class _StoredChunk(msgspec.Struct):
     ring: Ring
     number: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-    entries: list[PersistedEntry]
+    entries: list[msgspec.Raw]
 
 
 class _StoredHistory(msgspec.Struct):
@@ -54,7 +54,7 @@ class FileHistory:
         except (OSError, ValueError) as error:
             _log.error("history cannot be read; starting with an empty one", file=str(self._path), detail=str(error)[:300])
             return []
-        chunks = [chunk_of(each.ring, each.number, [HistoryEntry(*entry) for entry in each.entries]) for each in stored]
+        chunks = [chunk_of(each.ring, each.number, readable(each.entries)) for each in stored]
         self._chunks = {(chunk.ring, chunk.slot): chunk for chunk in chunks if chunk.ring in SLOTS}
         return list(self._chunks.values())
 

@@ -16,7 +16,7 @@ from slackwater.adapters.kube.config_maps import ConfigMapWriter, packed, read_c
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.controllers.history.policy import SLOTS
 from slackwater.controllers.history.state import Chunk, chunk_of
-from slackwater.model.history import HistoryEntry, PersistedEntry, Ring
+from slackwater.model.history import Ring, readable
 from slackwater_protocol.names import HISTORY_CONFIG_MAPS
 
 _log = structlog.get_logger(__name__)
@@ -33,7 +33,7 @@ class _StoredChunk(msgspec.Struct):
     format: Literal[1]
     ring: Ring
     number: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)]
-    entries: list[PersistedEntry]
+    entries: list[msgspec.Raw]
 
 
 def config_map_name(ring: Ring, slot: int) -> str:
@@ -81,7 +81,7 @@ class ConfigMapHistory:
         path = f"{self._path}/{config_map_name(*slot)}"
         try:
             text = (await read_config_map(self._client, path) or {}).get(_KEY)
-            return None if text is None else _chunk(slot, unpacked(text, _StoredChunk, most_bytes=_MOST_BYTES))
+            return None if text is None else _chunk(slot, unpacked(text, _StoredChunk, most_bytes=_MOST_BYTES), path)
         except ValueError as error:
             _log.error("part of the history cannot be read; it is left out", config_map=path, detail=str(error)[:300])
             return None
@@ -94,9 +94,12 @@ class ConfigMapHistory:
         return len(text) if written else None
 
 
-def _chunk(slot: _Slot, stored: _StoredChunk) -> Chunk:
+def _chunk(slot: _Slot, stored: _StoredChunk, path: str) -> Chunk:
     """The chunk that is stored in the slot. Raises ValueError for one of another slot."""
     ring, at = slot
     if stored.ring != ring or stored.number % SLOTS[ring] != at:
         raise ValueError(f"got ring {stored.ring}, number {stored.number}, want one of slot {ring}-{at}")
-    return chunk_of(ring, stored.number, [HistoryEntry(*entry) for entry in stored.entries])
+    entries = readable(stored.entries)
+    if unread := len(stored.entries) - len(entries):
+        _log.warning("history entries cannot be read; they are left out", config_map=path, entries=unread)
+    return chunk_of(ring, stored.number, entries)
