@@ -133,6 +133,21 @@ def test_what_the_settings_withhold_is_shown_and_not_done(
     service.play(story)
 
 
+def test_no_node_is_added_for_pods_of_namespaces_that_are_not_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "shadow: {exceptNamespaces: [mine], capabilities: [scale-down, slack]}\nautoscaler:\n"
+    monkeypatch.setattr(service, "SETTINGS", service.SETTINGS.replace("autoscaler:\n", said, 1))
+
+    async def story(cluster: service.Cluster) -> None:
+        cluster.add_pods(2, "theirs")
+        await anyio.sleep(4 * service.MINUTES)
+        assert (cluster.nodes, cluster.waiting()) == (0, 2)
+        cluster.add_pods(1, "mine", namespace="mine")
+        await anyio.sleep(4 * service.MINUTES)
+        assert (cluster.nodes, cluster.waiting()) == (1, 2)
+
+    service.play(story)
+
+
 def withheld(cluster: service.Cluster) -> set[str]:
     autoscaler = cluster.service.autoscaler_service
     document = None if autoscaler is None else autoscaler.document()

@@ -14,6 +14,7 @@ from slackwater.cluster.nodes import NO_ROW
 from slackwater.controllers.placement.loop import FilterNodeChooser, ScoringLoop
 from slackwater.controllers.placement.scoring_snapshot import is_scorable
 from slackwater.controllers.policy import Policy
+from slackwater.model.authority import HandedOverPods
 from slackwater.model.events import Event, NodeGone, NodeSeen, PodGone, PodRead, PodSeen, Synced, TimePassed
 from slackwater.model.ids import Instant, NodeName, Row
 from slackwater.model.objects import Image, Pod, Taint
@@ -124,6 +125,22 @@ def test_a_node_is_chosen_for_the_first_pod_after_the_start_too() -> None:
         assert cluster.ask(first, "n-2", "n-3") == ["n-2"]
 
     played(story, after=0.001)
+
+
+def test_a_pod_that_was_not_handed_over_passes_everywhere_and_no_room_is_held() -> None:
+    async def story(cluster: Cluster) -> None:
+        for number, node in enumerate(NODES[:3]):
+            cluster.bound(cluster.comes(a_pod(f"p-{number}", cpu="3500m")), node)
+        left = cluster.comes(a_pod("q", cpu="9", priority=10, namespace="elsewhere"))
+        assert (cluster.ask(left), cluster.held()) == (list(NODES), {})
+        machine, rows = cluster.state_machine, np.arange(len(NODES))
+        assert not machine.prioritize(left, rows, cluster.clock()).any()
+        proposed = {NodeName("n-0"): [a_pod("p-0").uid]}
+        assert machine.preempt(left, proposed, cluster.clock()) == {NodeName("n-0"): ((a_pod("p-0").uid,), 0)}
+        own = cluster.comes(a_pod("r", cpu="1"))
+        assert (cluster.ask(own), cluster.held()) == (["n-3"], {"n-3": 1000})
+
+    played(story, handed_over=HandedOverPods(namespaces=(a_pod("r").key.namespace,)))
 
 
 def test_a_node_that_is_full_for_us_is_never_chosen() -> None:

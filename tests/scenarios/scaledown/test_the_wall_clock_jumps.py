@@ -78,13 +78,14 @@ class Cluster:
     def nodes(self) -> int:
         return len(self.box.api.store.all(NODES))
 
-    def add_pods(self, count: int, tag: str) -> None:
+    def add_pods(self, count: int, tag: str, *, namespace: str = "default") -> None:
         """Each needs a node of its own."""
+        path = f"/api/v1/namespaces/{namespace}/pods"
         for number in range(count):
             container = {"name": "app", "image": "a", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}
             spec = {"schedulerName": "slackwater", "containers": [container], "terminationGracePeriodSeconds": 0}
             body = json.dumps({"metadata": {"name": f"{tag}-{number}"}, "spec": spec}).encode()
-            assert self.box.api.request("POST", "/api/v1/namespaces/default/pods", body=body).status == 201
+            assert self.box.api.request("POST", path, body=body).status == 201
 
     def drop_pods(self) -> None:
         for stored in self.box.api.store.all(PODS):

@@ -35,6 +35,10 @@ LAST = "cluster-autoscaler.kubernetes.io/last-updated"
 POLICIES = "/apis/networking.k8s.io/v1/namespaces/kube-system/networkpolicies"
 
 
+#: kube-scheduler asks us about the pods of its default profile.
+OURS = 'extenders: [{urlPrefix: "http://127.0.0.1:10297/scheduler", filterVerb: filter, prioritizeVerb: prioritize, weight: 1}]'
+
+
 @pytest.fixture(params=["asyncio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -235,6 +239,30 @@ async def test_groups_that_others_mark_are_named(more: str, state: str, seen: st
 def _marked(group: str, by: str) -> Any:
     labels = {"slackwater.dev/node-group": group}
     return {"name": f"n-{group}", "uid": group, "labels": labels, "annotations": {"slackwater.dev/owned-by": by}}
+
+
+@pytest.mark.parametrize(
+    ("more", "file", "state", "seen"),
+    [
+        ("exceptNamespaces: [shop]", "", "ok", "pods of shop"),
+        ("exceptNamespaces: [shop, shpo]", "", "problem", "names shpo, which the cluster does not have"),
+        ("exceptSchedulerNames: [batch]", "", "warning", "names batch, which no pod has"),
+        ("exceptNamespaces: [shop]", "profiles: []", "problem", "none of the extenders is Slackwater"),
+        ("exceptSchedulerNames: [batch]", OURS, "problem", "has no profile batch"),
+        ("exceptSchedulerNames: [default-scheduler]", OURS, "warning", "which no pod has"),
+    ],
+)
+async def test_pods_are_handed_over_that_are_there_and_asked_about(
+    more: str, file: str, state: str, seen: str, tmp_path: Path
+) -> None:
+    text = f"shadow: {{{more}}}\n"
+    if file:
+        path = tmp_path / "scheduler.yaml"
+        path.write_text(f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n{file}\n")
+        text += f"extender: {{schedulerConfig: {path}}}\n"
+    api = Prepared({"/api/v1/namespaces/shop": {"metadata": {"name": "shop"}}})
+    check = (await found(api, some_settings(text)))["pods handed over"]
+    assert (check.state, seen in check.seen) == (state, True), check.seen
 
 
 async def test_another_scheduler_name_is_another_instance() -> None:

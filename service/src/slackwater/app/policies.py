@@ -29,6 +29,7 @@ from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve, own_score
 from slackwater.fit.scoring import RoomScore
 from slackwater.fit.steps import MOST_STEPS
+from slackwater.model.authority import EVERY_POD, HandedOverPods
 from slackwater.model.ids import Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import TaintRules
@@ -90,6 +91,7 @@ def policy_of(settings: Settings, kubernetes: KubernetesVersion = DEFAULT_VERSIO
         Policy,
         *sections,
         place_as_planned=_places_as_planned(settings.autoscaler),
+        handed_over=_handed_over(settings),
         preemption=_built(PreemptionPolicy, settings.preemption, enabled=_preempts(settings)),
         blocked_by=drain_policy_of(settings),
         drain=_drain_limits_of(settings),
@@ -126,6 +128,7 @@ def scale_up_policy_of(
             scale_up,
             after_scheduler=after_scheduler,
             bypassed_scheduler_names=bypassed_of(settings),
+            handed_over=_handed_over(settings),
             **({"untried_seconds": BATCH_UNTRIED_SECONDS} if batch_seconds_of(autoscaler) else {}),
         ),
         place_as_planned=_places_as_planned(autoscaler),
@@ -265,6 +268,14 @@ def node_group_policy_of(settings: Settings) -> NodeGroupPolicy:
         off=frozenset(name for name, group in groups.items() if not group.enabled),
         taints=taint_rules_of(settings),
     )
+
+
+def _handed_over(settings: Settings) -> HandedOverPods:
+    """A shadow shows what would be if all were handed over."""
+    said = settings.shadow
+    if settings.mode == "shadow":
+        return EVERY_POD
+    return HandedOverPods(namespaces=said.except_namespaces, scheduler_names=said.except_scheduler_names)
 
 
 def _preempts(settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from typing import Literal
 from slackwater.controllers.scaledown.policy import DrainLimits
 from slackwater.fit.drainability import DrainPolicy
 from slackwater.fit.score_curve import ScoreCurve
+from slackwater.model.authority import EVERY_POD, HandedOverPods
 from slackwater.model.ids import Ppm, Seconds
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.ledger import NodePolicy
@@ -80,6 +81,8 @@ class Policy:
     #: Which pods keep their node from being removed, and how long the steps of a removal may take.
     blocked_by: DrainPolicy
     drain: DrainLimits
+    #: Filter passes all other pods on every node, as if it were not asked.
+    handed_over: HandedOverPods = EVERY_POD
     #: Filter names the node where a plan has room for the pod.
     place_as_planned: bool = False
     #: No pod is nominated after a sample miss.

@@ -5,6 +5,7 @@ from the cluster as it is.
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from slackwater.model.nodegroups import GroupName
@@ -34,3 +35,23 @@ def withheld_by_settings(
 
 def withhold_nothing(_capability: Capability, _group: GroupName) -> str | None:
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOverPods:
+    """The pods that Slackwater places, and for which it preempts and adds nodes: those of these namespaces and scheduler names.
+    Empty: of all."""
+
+    namespaces: tuple[str, ...] = ()
+    scheduler_names: tuple[str, ...] = ()
+
+    def withholds(self, namespace: str, scheduler_name: str) -> str | None:
+        """Why the pod is left as if Slackwater were a shadow; None: it is not."""
+        if self.namespaces and namespace not in self.namespaces:
+            return f"shadow.exceptNamespaces does not name {namespace}"
+        if self.scheduler_names and scheduler_name not in self.scheduler_names:
+            return f"shadow.exceptSchedulerNames does not name {scheduler_name}"
+        return None
+
+
+EVERY_POD: Final = HandedOverPods()

@@ -8,6 +8,8 @@ only, either of the call that causes them or of the next tick.
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import partial
 
+import numpy as np
+
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.vertical_pods import unreadable_annotations
 from slackwater.controllers.audit.repair import AuditRepair
@@ -303,7 +305,9 @@ class StateMachine(Controllers):
 
     def filter(self, pod: Pod, rows: Rows, now: Instant) -> Codes:
         """Answers filter: a `Reason` for each row, OK if filter names it; shape (len(rows),). Where kube-scheduler
-        binds, it names one row at most and holds room there."""
+        binds, it names one row at most and holds room there. All are OK for a pod that was not handed over."""
+        if self._is_left(pod):
+            return np.zeros(len(rows), np.uint8)
         self.generation = Generation(self.generation + 1)
         before = self.state.holds.rows_of(pod.uid)
         codes = self._placement.filter(pod, rows, self.policy, now)
@@ -311,6 +315,10 @@ class StateMachine(Controllers):
         self.disagreements.passed(pod.uid, now)
         self._activate_if_freed(pod.uid, before)
         return codes
+
+    def _is_left(self, pod: Pod) -> bool:
+        """Is the pod left to kube-scheduler, because it was not handed over?"""
+        return self.policy.handed_over.withholds(pod.key.namespace, pod.kind.scheduler_name) is not None
 
     def _activate_if_freed(self, uid: PodUid, before: Set[Row]) -> None:
         """Activates pods that wait for held room, if an earlier hold of the pod ended unused on one of the rows `before`."""
@@ -348,7 +356,9 @@ class StateMachine(Controllers):
 
     def prioritize(self, pod: Pod, rows: Rows, now: Instant) -> Int64:
         """Answers prioritize: the score of each row for the pod, 0..10; shape (len(rows),). Where we bind and count more than
-        kube-scheduler, it holds room on the row that is probably chosen."""
+        kube-scheduler, it holds room on the row that is probably chosen. All are 0 for a pod that was not handed over."""
+        if self._is_left(pod):
+            return np.zeros(len(rows), np.int64)
         self.generation = Generation(self.generation + 1)
         return self._placement.prioritize(pod, rows, self.policy, now)
 
@@ -368,7 +378,9 @@ class StateMachine(Controllers):
 
     def preempt(self, pod: Pod, proposed: Mapping[NodeName, Sequence[PodUid]], now: Instant) -> Kept:
         """Answers preempt: the proposed nodes that remain candidates, each with its victims and the number of disruption
-        budgets that these violate in addition to those of the proposal."""
+        budgets that these violate in addition to those of the proposal. All remain for a pod that was not handed over."""
+        if self._is_left(pod):
+            return {name: (tuple(victims), 0) for name, victims in proposed.items()}
         return self._extender_candidates.answer(pod, proposed, self.policy, now)
 
     def ask_permit(self, ask: PermitAsk, caller: Caller | None, now: Instant) -> PermitDecision | PermitRefusal:

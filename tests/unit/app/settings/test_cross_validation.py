@@ -25,6 +25,21 @@ CONFLICTS = {
         "leaderElection: {retryPeriod: 9s}",
         'leaderElection.retryPeriod: got "9s", want less than 1/1.2 of leaderElection.renewDeadline (10s)',
     ),
+    "some-pods-only-and-we-bind": (
+        "extender: {bind: true}\nshadow: {exceptSchedulerNames: [batch]}",
+        "shadow.exceptSchedulerNames: got names, with extender.bind: true: kube-scheduler would bind none of the other pods by "
+        "itself, want extender.bind: false",
+    ),
+    "some-pods-only-and-removals-of-all": (
+        "shadow: {exceptNamespaces: [a], capabilities: [slack]}\nautoscaler: {enabled: true}",
+        "shadow.exceptNamespaces: got names, and nodes are removed: that evicts pods of all namespaces and schedulers, want "
+        "scale-down in shadow.capabilities, or autoscaler.scaleDown.enabled: false",
+    ),
+    "some-pods-only-and-slack-for-all": (
+        "shadow: {exceptNamespaces: [a], capabilities: [scale-down]}\nautoscaler: {enabled: true}",
+        "shadow.exceptNamespaces: got names, and slack is kept: its room is for the pods of all namespaces and schedulers, "
+        "want slack in shadow.capabilities, or featureGates.ResourceSlack: false",
+    ),
     "two-listeners-one-socket": (
         'listeners: {ops: {address: "127.0.0.1:10297"}}',
         'listeners.ops.address: got "127.0.0.1:10297", want another port than listeners.extender.address (127.0.0.1:10297)',

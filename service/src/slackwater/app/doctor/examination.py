@@ -21,6 +21,7 @@ from slackwater.app import pauses, rbac
 from slackwater.app.cleanup import lease_age, status_age
 from slackwater.app.doctor import Check, agents, api_server, named, ok, problem, unseen, warning
 from slackwater.app.doctor.consolidation import consolidation
+from slackwater.app.doctor.handed_over import pods_handed_over
 from slackwater.app.doctor.ownership import groups_of_others
 from slackwater.app.leader_election import lease_name
 from slackwater.app.running_service import SHADOW_SUFFIX, is_ready, pod_name_of
@@ -66,6 +67,8 @@ async def examine(
     async for check in _of_the_cluster(client, objects, settings, str(version.get("gitVersion", "")), now):
         yield check
     yield withheld(settings)
+    if settings.shadow.except_namespaces or settings.shadow.except_scheduler_names:
+        yield await pods_handed_over(client, settings)
     pods = await service_pods(objects, settings)
     async for check in account_and_pods(objects, settings, pods):
         yield check
@@ -223,6 +226,8 @@ def withheld(settings: Settings) -> Check:
             name, f"shadow.groups names {named(unknown)}, which autoscaler.nodeGroups does not", "name groups that are there"
         )
     parts = (*said.capabilities, *(f"group {group}" for group in said.groups))
+    if limits := [*said.except_namespaces, *said.except_scheduler_names]:
+        parts = (*parts, f"all pods but those of {named(limits)}")
     return ok(name, f"{named(parts)}: decided and shown, not done" if parts else "nothing")
 
 

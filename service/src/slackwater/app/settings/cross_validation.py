@@ -45,6 +45,7 @@ def conflicts(settings: Settings) -> Iterator[Conflict]:
     yield from _election_conflicts(settings)
     yield from _listener_conflicts(settings)
     yield from _extender_conflicts(settings)
+    yield from _shadow_conflicts(settings)
     yield from _autoscaler_conflicts(settings)
     yield from _slack_conflicts(settings)
     yield from _notification_conflicts(settings)
@@ -135,6 +136,27 @@ def _extender_conflicts(settings: Settings) -> Iterator[Conflict]:
             seen="true, with extender.bind: true: kube-scheduler would bind by itself whenever our bind fails",
             wanted="false, or extender.bind: false",
         )
+
+
+def _shadow_conflicts(settings: Settings) -> Iterator[Conflict]:
+    """What cannot be limited to some pods, in a service that hands over some pods only."""
+    said, autoscaler = settings.shadow, settings.autoscaler
+    if settings.mode == "shadow" or not (said.except_namespaces or said.except_scheduler_names):
+        return
+    at: Steps = ("shadow", "exceptNamespaces" if said.except_namespaces else "exceptSchedulerNames")
+    if settings.extender.bind:
+        seen = "names, with extender.bind: true: kube-scheduler would bind none of the other pods by itself"
+        yield Conflict(reads=(at, ("extender", "bind")), seen=seen, wanted="extender.bind: false")
+    if not autoscaler.enabled:
+        return
+    if autoscaler.scale_down.enabled and "scale-down" not in said.capabilities:
+        seen = "names, and nodes are removed: that evicts pods of all namespaces and schedulers"
+        wanted = "scale-down in shadow.capabilities, or autoscaler.scaleDown.enabled: false"
+        yield Conflict(reads=(at, ("shadow", "capabilities")), seen=seen, wanted=wanted)
+    if settings.feature_gates.resource_slack and "slack" not in said.capabilities:
+        seen = "names, and slack is kept: its room is for the pods of all namespaces and schedulers"
+        wanted = "slack in shadow.capabilities, or featureGates.ResourceSlack: false"
+        yield Conflict(reads=(at, ("shadow", "capabilities")), seen=seen, wanted=wanted)
 
 
 def _autoscaler_conflicts(settings: Settings) -> Iterator[Conflict]:

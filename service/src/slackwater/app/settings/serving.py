@@ -23,6 +23,8 @@ from slackwater.configuration.values import (
     Multiplier,
     Name,
     NamePrefix,
+    Namespace,
+    SchedulerName,
     Section,
     ServerName,
     ServiceAccount,
@@ -288,6 +290,12 @@ class Shadow(Section):
     with scale-down too, since it needs both. Of preemption nothing is shown: it is off."""
     groups: tuple[GroupName, ...] = Field(default=(), examples=[["pool-a"]])
     """Names of node groups that are planned with, and not changed by any capability. Empty by default."""
+    except_namespaces: tuple[Namespace, ...] = Field(default=(), examples=[["team-a"]])
+    """Namespaces whose pods are handed over; pods of all others are left to kube-scheduler, and no node is added for them.
+    Empty by default: those of all namespaces."""
+    except_scheduler_names: tuple[SchedulerName, ...] = Field(default=(), examples=[["slackwater"]])
+    """As `exceptNamespaces`, by the pods' `schedulerName`. With both, a pod is handed over if both name it. Empty by default:
+    those of all schedulers."""
 
 
 _AUTO = "auto"

@@ -29,6 +29,7 @@ from slackwater.controllers.scaleup.outcome import SkippedPod
 from slackwater.fit.assumed_claims import assume_free_devices
 from slackwater.fit.binpacking import NO_HINTS, NOWHERE, Hints, place_pods
 from slackwater.fit.failure import concerning
+from slackwater.model.authority import EVERY_POD, HandedOverPods
 from slackwater.model.columns import Rows
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import NodeName, PodUid, Seconds, UnixTime
@@ -62,6 +63,8 @@ class PendingRules:
     max_pods: int
     after_scheduler: bool = True
     bypassed_scheduler_names: tuple[str, ...]
+    #: No nodes are added for other pods.
+    handed_over: HandedOverPods = EVERY_POD
     untried_seconds: float = 5.0
 
     def seconds_of(self, pod: Pod) -> float:
@@ -164,6 +167,7 @@ def _why_not(pod: Pod, rules: PendingRules, reserved: Container[PodUid]) -> str 
             and f"expendable: its priority {pod.priority} is below {rules.expendable_pods_priority_cutoff}"
         )
         or (pod.provisioning_request and f"ProvisioningRequest {pod.provisioning_request} provides its nodes")
+        or rules.handed_over.withholds(pod.key.namespace, pod.kind.scheduler_name)
         or (is_daemon(pod) and "it comes with its node")
         or (pod.vertical_problem and f"its annotations cannot be read: {pod.vertical_problem}")
         or (

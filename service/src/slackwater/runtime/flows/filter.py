@@ -259,6 +259,7 @@ class PlacementFlow:
         uid = pod.uid
         return (
             not policy.bind
+            and policy.handed_over.withholds(pod.key.namespace, pod.kind.scheduler_name) is None
             and (pod.kind.scheduler_name == policy.scheduler_name or pod.kind.scheduler_name in policy.profiles)
             and self._state.holds.node_of_preemptor(uid) is None
             and self._controllers.preemptions.number_of(uid) is None
