@@ -59,7 +59,7 @@ from slackwater.model.auxiliary import AuxiliaryKind
 from slackwater.model.effects import DrainReport, Effect, FindDestinations, PodEvicted, RemoveNode
 from slackwater.model.events import Event
 from slackwater.model.ids import NodeName, PodKey, UnixTime
-from slackwater.model.nodegroups import GroupName, NodeGroup
+from slackwater.model.nodegroups import GroupName, MachineWarning, NodeGroup
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Clocks, SteadyClock, Times
@@ -388,13 +388,16 @@ class AutoscalerService(ObservingAutoscaler):
     async def _opened(self) -> AsyncIterator[Sequence[GroupReader]]:
         """Opens the providers, and runs their tasks."""
         async with (
-            open_clouds(self._settings, self._api, now=self._steady, leads=self._leads) as clouds,
+            open_clouds(self._settings, self._api, now=self._steady, leads=self._leads, on_warning=self._warned) as clouds,
             anyio.create_task_group() as tasks,
         ):
             for name, task in clouds.tasks.items():
                 tasks.start_soon(task, name=name)
             self._providers = clouds.providers
             yield clouds.providers
+
+    def _warned(self, warning: MachineWarning) -> bool:
+        return self._scale_down_loop is not None and self._scale_down_loop.warned(warning)
 
     def _actor(self) -> Actor:
         return Actor(

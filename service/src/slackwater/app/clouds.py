@@ -22,7 +22,7 @@ from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.prices import has_prices
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import Aws, ClusterApi, ExternalGrpc, ProviderName, Template
-from slackwater.model.nodegroups import GroupName, GroupOptions
+from slackwater.model.nodegroups import GroupName, GroupOptions, MachineWarning
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import GroupReader, NodeProvider, ProviderError
 from slackwater_protocol.durations import SECOND
@@ -52,11 +52,13 @@ async def open_clouds(
     *,
     now: Callable[[], float] = unix_time,
     leads: Callable[[], bool] = lambda: True,
+    on_warning: Callable[[MachineWarning], bool] = lambda _: True,
 ) -> AsyncIterator[Clouds]:
     """Opens the providers that the settings name, and closes them at the end. Calls none of their operations.
 
     `client` is the client of the served cluster. A management cluster of Cluster API gets its own client, which writes only
-    while `leads` returns true. `now` is the Unix time in seconds.
+    while `leads` returns true. `now` is the Unix time in seconds. `on_warning` takes warnings that machines will stop; False if
+    one should come again.
 
     :raises CloudError: a TLS file cannot be read, or no region of AWS is known.
     :raises KubeConfigError: the management cluster's kubeconfig is invalid.
@@ -79,10 +81,15 @@ async def open_clouds(
             provider = ExternalGrpcProvider(opened, defaults=_defaults(settings), now=asking)
             providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
         if uses_aws(settings):
+            from slackwater.adapters.cloud.aws.interruptions import InterruptionQueue
             from slackwater.adapters.cloud.aws.provider import AwsProvider
 
-            aws = AwsProvider(await stack.enter_async_context(_aws(settings)), **_aws_groups(settings, now))
+            client_of_aws = await stack.enter_async_context(_aws(settings))
+            aws = AwsProvider(client_of_aws, **_aws_groups(settings, now))
             providers.append(ConfiguredProvider(aws, _entries(settings, "aws")))
+            if (url := (settings.autoscaler.providers.aws or Aws()).interruption_queue) is not None:
+                queue = InterruptionQueue(client_of_aws, url, name_of=aws.name_of, take=on_warning, leads=leads)
+                tasks["aws interruptions"] = queue.run
         yield Clouds(providers=tuple(providers), tasks=tasks)
 
 
@@ -185,7 +192,9 @@ async def _aws(settings: Settings) -> AsyncIterator["AwsClient"]:
     section = settings.autoscaler.providers.aws or Aws()
     async with AsyncExitStack() as stack:
         try:
-            client = await stack.enter_async_context(open_aws(region=section.region, queue=False))
+            client = await stack.enter_async_context(
+                open_aws(region=section.region, queue=section.interruption_queue is not None)
+            )
         except ProviderError as error:
             raise CloudError(f"autoscaler.providers.aws: {error.detail}") from error
         yield client

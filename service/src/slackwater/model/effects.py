@@ -22,7 +22,8 @@ class DrainOrder(Struct, frozen=True, kw_only=True):
     """The order to remove one node. `stamp` is the time that is written into the node's taint.
 
     `empty`: the node has no pods to move, and is removed only as long as that is so. `ready` and `gpu` describe the node for
-    metrics. `destinations` say where the plan expects each pod to go; room is kept there. Empty after a restart.
+    metrics. `destinations` say where the plan expects each pod to go; room is kept there. Empty after a restart. `stops_at`:
+    the machine stops then, whatever we do (Unix time), so all pods leave at once, wherever they go; None: it does not.
     """
 
     node: NodeName
@@ -33,6 +34,7 @@ class DrainOrder(Struct, frozen=True, kw_only=True):
     ready: bool = True
     gpu: bool = False
     destinations: tuple[tuple[PodKey, NodeName], ...] = ()
+    stops_at: UnixTime | None = None
 
 
 class DrainEnd(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NewType
 
-from slackwater.model.ids import NodeName
+from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node
 from slackwater.model.resources import NOTHING
 from slackwater.model.storage import CsiNode
@@ -46,6 +46,15 @@ class Instance:
     state: Literal["creating", "running", "deleting"]
     node: NodeName | None = None
     error: InstanceError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineWarning:
+    """A cloud's warning that a machine will stop at a time (Unix seconds), or may stop soon (None). `text`: why."""
+
+    machine: InstanceId
+    stops_at: UnixTime | None
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

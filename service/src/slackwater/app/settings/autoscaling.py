@@ -32,6 +32,7 @@ from slackwater.configuration.values import (
     TagKey,
     TagValue,
     Timeout,
+    WebAddress,
     refused,
 )
 from slackwater.controllers.consolidation.settings import Consolidation
@@ -84,6 +85,11 @@ class Aws(Section):
     )
     """Tags that a group must have to be used; an empty value stands for any. Empty by default: only groups that `nodeGroups`
     names are used."""
+    interruption_queue: WebAddress | None = Field(
+        default=None, examples=["https://sqs.eu-west-1.amazonaws.com/123456789012/slackwater"]
+    )
+    """URL of the SQS queue to which EventBridge sends what EC2 says of spot machines. Nodes whose machine is interrupted are
+    emptied before it stops. Unset by default: nothing is read."""
 
 
 class ClusterApi(Section):

@@ -45,7 +45,7 @@ from slackwater.model.effects import (
     RemoveNode,
 )
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
-from slackwater.model.nodegroups import GroupName, Membership, NodeGroup
+from slackwater.model.nodegroups import GroupName, MachineWarning, Membership, NodeGroup
 from slackwater.model.objects import Node
 from slackwater.model.placeholders import is_placeholder
 from slackwater.model.reasons import UnremovableReason
@@ -139,6 +139,28 @@ class ScaleDownLoop:
     def _policy(self) -> ScaleDownPolicy:
         policy = self._configured()
         return replace(policy, enabled=False) if "scale-down" in self._state_machine.paused else policy
+
+    def warned(self, warning: MachineWarning) -> bool:
+        """Begins the removal of a node whose machine stops, or may stop. False if it should be told again, because node groups
+        are not known yet.
+
+        What stops in any case is emptied even if scale-down is off or paused: its pods leave in order, or with their machine.
+        """
+        groups = self._group_registry.group_status
+        if self.state is None or not all(found.known for found in groups.values()):
+            return False
+        of = Membership(found.group for found in groups.values())
+        node = next((n for _, n in self._state_machine.state.nodes if n.provider_id == warning.machine), None)
+        group = None if node is None else of.group_of(node)
+        optional = warning.stops_at is None
+        if node is None or group is None or self._withholds(group) is not None or (optional and not self._policy().enabled):
+            return True
+        now = self._steady()
+        order = DrainOrder(node=node.name, uid=node.uid, group=group, empty=False, stamp=now, stops_at=warning.stops_at)
+        self._announce(node.name, node.uid, "Normal", "ScaleDown", f"node is removed, since {warning.text}")
+        self._submit(self._state_machine.begin_drains([order], self._clock()))
+        self.state = self.state.begun([node.name], now)
+        return True
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 

@@ -71,21 +71,26 @@ class AwsGroups:
         self._changes = OwnChanges(now, seconds=consistent_after)
         #: Since when each group has lacked machines that it wants.
         self._lacking: dict[GroupName, float] = {}
-        #: The group of each machine when the groups were last listed.
-        self._owners: dict[str, GroupName] = {}
+        #: Each machine of the groups when they were last listed, and its group, by AWS' id.
+        self._owners: dict[str, tuple[GroupName, InstanceId]] = {}
         self._reported: set[tuple[GroupName, str]] = set()
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
             found = [self._changes.known(group) for group in (await self._finder.all()).values() if self._scales(group)]
             self._changes.keep(group.name for group in found)
-            self._owners = {machine.id: group.name for group in found for machine in group.machines}
+            self._owners = {machine.id: (group.name, machine.name) for group in found for machine in group.machines}
             lacking = {group.name for group in found if group.desired > group.live}
             self._lacking = {name: self._lacking.get(name, self._now()) for name in lacking}
             failures = await launch_failures(self._client, self._lacking, now=self._now())
             types = await self._types.of(found)
             shown = [await self._shown(group, types[group.name], failures.get(group.name)) for group in found]
         return sorted(shown, key=lambda group: group.name)
+
+    def name_of(self, id_: str) -> InstanceId | None:
+        """The name of a machine by AWS' id; None if it was in no group when these were last listed."""
+        owner = self._owners.get(id_)
+        return None if owner is None else owner[1]
 
     def _scales(self, group: ScalingGroup) -> bool:
         if group.problem:
@@ -220,7 +225,8 @@ class AwsProvider(AwsGroups):
     def _check_ours(self, there: ScalingGroup, wanted: AbstractSet[InstanceId]) -> None:
         """Raises a `conflict` if one of the machines is in another group. A machine in no group is gone: no error."""
         own = {machine.name for machine in there.machines}
-        of_others = {id_ for id_ in wanted - own if self._owners.get(_id_of(id_), there.name) != there.name}
+        others = ((id_, self._owners.get(_id_of(id_))) for id_ in wanted - own)
+        of_others = {id_ for id_, owner in others if owner is not None and owner[0] != there.name}
         if of_others:
             raise ProviderError("conflict", there.name, f"{sorted(of_others)} are of another group")
 

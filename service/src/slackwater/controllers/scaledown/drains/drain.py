@@ -12,6 +12,8 @@ results.
 
 from typing import Final, Literal
 
+from msgspec import structs
+
 from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, NodeView, Problem
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.effects import DrainEnd, DrainOrder, Effect, Evict, MarkNode, Phase, RemoveNode, UnmarkNode
@@ -23,6 +25,8 @@ from slackwater_protocol.names import TO_BE_DELETED_TAINT
 
 #: Phases in which a removal can still be given up, because the provider was not asked yet.
 _REVOCABLE: Final = frozenset({"marking", "marked", "evicting", "delaying"})
+#: So long before a machine stops, the provider is asked to end it, so that its group does not replace it.
+_LAST_SECONDS: Final = 5.0
 #: How often a provider that gave no answer is asked again.
 _MOST_ATTEMPTS: Final = 3
 
@@ -63,9 +67,18 @@ class Drain:
         """The Unix time at `now`, computed from the taint's time."""
         return UnixTime(self.order.stamp + (now - self.began))
 
+    def hasten(self, order: DrainOrder, now: Instant) -> list[Effect]:
+        """Goes on with a machine that stops at a time which is known now. Returns the effect that writes the taint, if the
+        removal was being rolled back."""
+        self.order = structs.replace(self.order, empty=False, stops_at=order.stops_at)
+        if self.phase != "unmarking":
+            return []
+        self._enter("marking", now)
+        return self.mark()
+
     @property
     def revocable(self) -> bool:
-        return self.phase in _REVOCABLE
+        return self.phase in _REVOCABLE and self.order.stops_at is None
 
     def give_up(self, unremovable_reason: UnremovableReason, detail: str, now: Instant) -> list[Effect]:
         """Begins the rollback. Returns the effect that removes the taint and our cordon; none if the rollback has begun already
@@ -100,12 +113,18 @@ class Drain:
             case NodeRemoved(outcome="deleted") if self.phase == "removing":
                 self._enter("leaving", now)
             case NodeRemoved() if self.phase == "removing":
-                if event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
-                    return self.give_up(UnremovableReason.DELETION_FAILED, event.detail, now)
-                return self._ask_provider(now)
+                return self._not_removed(event, now)
             case _:
                 pass  # the end of a call that the removal no longer waits for
         return []
+
+    def _not_removed(self, event: NodeRemoved, now: Instant) -> list[Effect]:
+        if self.order.stops_at is not None:
+            self._enter("leaving", now)  # it goes, whatever the provider says
+            return []
+        if event.outcome == "failed" or self._attempts >= _MOST_ATTEMPTS:
+            return self.give_up(UnremovableReason.DELETION_FAILED, event.detail, now)
+        return self._ask_provider(now)
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
@@ -117,6 +136,14 @@ class Drain:
         if node_view.node is None or node_view.node.uid != self.order.uid:
             self._finish("removed" if self.phase in {"removing", "leaving"} else "gone", now)
             return []
+        if self.order.stops_at is not None and self.phase in {*_REVOCABLE, "leaving"}:
+            return self._step_before(self.order.stops_at - self.unix(now), node_view, now)
+        return self._step(node_view, disruptions, now, batch_marked_at=batch_marked_at)
+
+    def _step(
+        self, node_view: NodeView, disruptions: Disruptions, now: Instant, *, batch_marked_at: Instant | None
+    ) -> list[Effect]:
+        """The step of a removal that may be given up."""
         if self.revocable and now - self.began >= self._limits.deadline:
             return self.give_up(UnremovableReason.DRAIN_TIMEOUT, f"not done {now - self.began:.0f} s after it began", now)
         waited = now - self._since
@@ -131,6 +158,19 @@ class Drain:
                 self._since = now
                 return self._unmark()
         return []
+
+    def _step_before(self, left: float, node_view: NodeView, now: Instant) -> list[Effect]:
+        """The step of a machine that stops in `left` seconds. Nothing gives it up, unless it has not stopped long after."""
+        if self.phase == "leaving":
+            late = left <= -self._limits.removal_seconds
+            return self.give_up(UnremovableReason.DELETION_FAILED, "the node is still there", now) if late else []
+        if self.phase == "marking" and left > _LAST_SECONDS:
+            return []
+        if node_view.empty or left <= _LAST_SECONDS:
+            return self._ask_provider(now)
+        if self.phase != "evicting":
+            self._enter("evicting", now)
+        return self.pods.leave_now(node_view.movers, left, now)
 
     def _judge_node(self, node_view: NodeView, disruptions: Disruptions, now: Instant) -> list[Effect]:
         """Checks the node's present state, since the plan may be outdated, and does the next step: gives the removal up, evicts

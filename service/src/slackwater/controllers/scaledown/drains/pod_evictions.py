@@ -9,7 +9,8 @@
 Priority groups leave one after another: a group begins when the groups before it have gone. A blocked eviction delays only its
 own node. A virtual machine that may migrate is not evicted; its migration is requested once.
 
-Invariant: right before each eviction is sent, the pod fits on another node, and the room there is kept for it.
+Invariant: right before each eviction is sent, the pod fits on another node, and the room there is kept for it; except where a
+machine stops anyway (`leave_now`).
 """
 
 from collections.abc import Iterable
@@ -46,8 +47,16 @@ class NodeView:
         return not self.movers and not self.awaited and self.blocked is None
 
 
-def node_view(cluster_state: ClusterState, name: NodeName, facts: RuleFacts) -> NodeView:
-    """Makes the node's view by judging each pod. Budgets do not block a pod here, since the eviction API checks them."""
+#: What becomes of pods of a machine that stops, if they would otherwise stay.
+_LEAVES_ANYWAY: Final = {
+    DrainabilityOutcome.WAIT: DrainabilityOutcome.MOVE,
+    DrainabilityOutcome.BLOCK: DrainabilityOutcome.MOVE,
+}
+
+
+def node_view(cluster_state: ClusterState, name: NodeName, facts: RuleFacts, *, stops: bool = False) -> NodeView:
+    """Makes the node's view by judging each pod. Budgets do not block a pod here, since the eviction API checks them. `stops`:
+    the machine stops, so pods leave that would otherwise stay."""
     movers: list[Pod] = []
     daemons: list[Pod] = []
     awaited: list[Pod] = []
@@ -58,7 +67,7 @@ def node_view(cluster_state: ClusterState, name: NodeName, facts: RuleFacts) -> 
         if pod is None:
             continue
         verdict = judge(pod, facts)
-        match verdict.outcome:
+        match _LEAVES_ANYWAY.get(verdict.outcome, verdict.outcome) if stops else verdict.outcome:
             case DrainabilityOutcome.MOVE:
                 movers.append(pod)
             case DrainabilityOutcome.DAEMON:
@@ -103,6 +112,9 @@ _Step = Literal["seeking", "homeless", "asked", "taken", "waiting", "refused", "
 _SHORTEST_PAUSE_SECONDS: Final = 1.0
 #: A check of destinations that takes longer than this is taken for lost, and made again.
 _CHECK_SECONDS: Final = 60.0
+
+#: Pods that are still on a machine so long before it stops are deleted.
+_FORCED_SECONDS: Final = 30.0
 
 Problem = tuple[UnremovableReason, str]
 
@@ -153,6 +165,22 @@ class LeavingPods:
         if sought:
             return [FindDestinations(self.node, sought)], None
         return [], self._overdue(waiting, group, began, now)
+
+    def leave_now(self, pods: Iterable[Pod], seconds_left: float, now: Instant) -> list[Effect]:
+        """Sends the evictions of all these pods, wherever they go: their machine stops in `seconds_left`. Pods that are still
+        there near the end are deleted, so that they end before their machine does."""
+        effects: list[Effect] = []
+        forced = seconds_left <= _FORCED_SECONDS
+        for pod in pods:
+            known = self.evictions.get(pod.uid)
+            eviction = self.evictions[pod.uid] = known or _PodEviction(pod, "waiting", now, now)
+            waits = known is not None and now - eviction.asked_at < self.limits.retry_interval and eviction.forced == forced
+            if pod.deleting or eviction.step in {"asked", "taken"} or (waits and eviction.step != "seeking"):
+                continue
+            eviction.step, eviction.asked_at, eviction.forced = "asked", now, forced
+            grace = None if pod.grace_seconds <= seconds_left else max(int(seconds_left), 1)
+            effects.append(Evict(uid=pod.uid, key=pod.key, node=self.node, grace_seconds=grace, force=forced))
+        return effects
 
     def never_leaves(self, node_view: NodeView, disruptions: Disruptions) -> Problem | None:
         """Looks for a pod that the eviction API always refuses, before the first eviction is sent. Returns the reason and the

@@ -58,11 +58,15 @@ class Drains:
     # --- commands ---------------------------------------------------------------------------------------------------------
 
     def begin(self, orders: Iterable[DrainOrder], now: Instant) -> list[Effect]:
-        """Begins a batch. No pod of it is evicted before all its nodes are tainted. Nodes under removal are skipped."""
+        """Begins a batch. No pod of it is evicted before all its nodes are tainted. Nodes under removal are skipped, unless
+        their machine stops."""
         self._batches += 1
         effects: list[Effect] = []
         for order in orders:
-            if order.node not in self._drains:
+            if (known := self._drains.get(order.node)) is not None:
+                effects += [] if order.stops_at is None else known.hasten(order, now)
+                self._next_step = None
+            else:
                 drain = self._add(order, now)
                 effects += drain.mark()
                 # Room is kept where the plan placed the pods, as far as there still is room.
@@ -73,7 +77,8 @@ class Drains:
         return effects
 
     def _view(self, drain: Drain, now: Instant) -> NodeView:
-        return node_view(self._state, drain.order.node, RuleFacts(now=drain.unix(now), policy=self.rules))
+        facts = RuleFacts(now=drain.unix(now), policy=self.rules)
+        return node_view(self._state, drain.order.node, facts, stops=drain.order.stops_at is not None)
 
     def resume(self, orders: Iterable[DrainOrder], now: Instant, unix_now: UnixTime) -> None:
         """Continues removals that an earlier process began, as taints show. Their deadlines count from the times in the

@@ -1,0 +1,104 @@
+"""Warnings from the queue: what becomes of each message, and when the queue is read."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from slackwater.adapters.cloud.aws.interruptions import InterruptionQueue
+from slackwater.model.nodegroups import InstanceId, MachineWarning
+from tests.support.awsfleet import Fleet
+from tests.support.awswire import RefusedRequest, client_of
+
+pytestmark = [pytest.mark.anyio]
+
+AT = 1_700_000_000.0
+URL = "https://sqs.eu-west-1.amazonaws.com/1/slackwater"
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.fleet = Fleet(now=lambda: AT)
+        self.machine = self.fleet.has("asg", desired=1).machines[0]
+        self.warnings: list[MachineWarning] = []
+        self.takes = True
+        self.leads = True
+        self.queue: InterruptionQueue
+
+    def name_of(self, id_: str) -> InstanceId | None:
+        return InstanceId(self.machine.provider_id) if id_ == self.machine.id else None
+
+    def take(self, warning: MachineWarning) -> bool:
+        self.warnings.append(warning)
+        return self.takes
+
+
+@pytest.fixture
+async def scene(anyio_backend: str) -> AsyncIterator[Scene]:
+    scene = Scene()
+    async with client_of(scene.fleet.answer) as client:
+        scene.queue = InterruptionQueue(client, URL, name_of=scene.name_of, take=scene.take, leads=lambda: scene.leads)
+        yield scene
+
+
+async def test_an_interruption_says_when_its_machine_stops(scene: Scene) -> None:
+    scene.fleet.interrupt(scene.machine.id)
+    assert await scene.queue.once()
+    (warning,) = scene.warnings
+    assert (warning.machine, warning.stops_at) == (scene.machine.provider_id, AT + 120)
+    assert scene.fleet.messages == {}
+
+
+async def test_a_recommendation_says_no_time(scene: Scene) -> None:
+    scene.fleet.interrupt(scene.machine.id, "EC2 Instance Rebalance Recommendation")
+    assert await scene.queue.once()
+    assert [warning.stops_at for warning in scene.warnings] == [None]
+
+
+async def test_what_was_not_taken_comes_again(scene: Scene) -> None:
+    scene.takes = False
+    scene.fleet.interrupt(scene.machine.id)
+    scene.fleet.send("EC2 Instance State-change Notification", {"instance-id": scene.machine.id, "state": "pending"})
+    assert not await scene.queue.once()
+    assert len(scene.fleet.messages) == 1
+    scene.takes = True
+    assert await scene.queue.once()
+    assert (len(scene.warnings), scene.fleet.messages) == (2, {})
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["", "{", "[]", "7", "{}", "null", json.dumps({"detail-type": "EC2 Spot Instance Interruption Warning"}), "[" * 100_000]
+    + [
+        json.dumps({"detail-type": "EC2 Spot Instance Interruption Warning", "time": time, "detail": {"instance-id": id_}})
+        for time, id_ in [("yesterday", "i-1"), ("2026-01-01T00:00:00Z", 7), ("2026-01-01T00:00:00Z", "i-of-others")]
+    ],
+)
+async def test_other_messages_are_deleted_and_say_nothing(scene: Scene, body: str) -> None:
+    scene.fleet.messages["receipt"] = body
+    assert await scene.queue.once()
+    assert (scene.warnings, scene.fleet.messages) == ([], {})
+
+
+async def test_only_the_leader_reads_and_a_queue_that_refuses_is_tried_again(scene: Scene, monkeypatch: Any) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        scene.leads = len(pauses) > 1
+        if len(pauses) == 4:
+            raise anyio.get_cancelled_exc_class()
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr("slackwater.adapters.cloud.aws.interruptions.anyio.sleep", sleep)
+    scene.leads, scene.takes = False, False
+    scene.fleet.errors.append(RefusedRequest("AccessDenied", "sqs:ReceiveMessage", 403))
+    scene.fleet.interrupt(scene.machine.id)
+    with capture_logs() as logs, pytest.raises(anyio.get_cancelled_exc_class()):
+        await scene.queue.run()
+    assert pauses == [5.0] * 4
+    assert scene.fleet.calls["ReceiveMessage"] == 2, "not while another leads"
+    assert [entry["problem"] for entry in logs] == ["receive_message: AccessDenied: sqs:ReceiveMessage"]
