@@ -18,7 +18,7 @@ from deploy.sbom import cyclonedx, spdx
 from deploy.sbom.inventory import Inventory, of_images, of_wheel
 
 #: Extras that the bill of a wheel includes.
-_EXTRAS: Final = {"slackwater": frozenset({"externalgrpc", "solver"}), "slackwater_protocol": frozenset({"client"})}
+_EXTRAS: Final = {"slackwater": frozenset({"aws", "externalgrpc", "solver"}), "slackwater_protocol": frozenset({"client"})}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

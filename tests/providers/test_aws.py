@@ -397,18 +397,29 @@ async def test_a_machine_of_which_no_answer_came_is_not_ended_twice(aws: Aws) ->
     assert (aws.fleet.groups["asg"].desired, aws.fleet.calls["TerminateInstanceInAutoScalingGroup"]) == (2, 1)
 
 
-async def test_no_size_is_set_below_the_machines_that_are_there(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=3)
-    await aws.grow(3, 6)
-    failed = [Instance(id=each.id, state="creating") for each in (await aws.look()).instances if each.error is not None]
-    assert failed == []
-    aws.passes(10)
+async def test_machines_beyond_the_desired_capacity_count_and_go_without_lowering_it(aws: Aws) -> None:
+    aws.fleet.has("asg", desired=6, is_protected=True)
     aws.fleet.groups["asg"].desired = 4  # by somebody, while AWS protects what is there
-    aws.fleet.groups["asg"].is_protected = True
+    group = await aws.look()
+    assert group.target == 6
+    await aws.delete(*group.instances[:3])
+    assert (await aws.look()).target == aws.fleet.groups["asg"].desired == 3
     aws.passes(60)
-    with pytest.raises(ProviderError, match="conflict"):
-        await aws.grow(4, 5)
-    assert (aws.fleet.groups["asg"].desired, aws.fleet.calls["SetDesiredCapacity"]) == (4, 1)
+    assert (len(aws.fleet.groups["asg"].machines), (await aws.look()).target) == (3, 3)
+    aws.fleet.groups["asg"].desired = 2
+    aws.passes(60)
+    await aws.grow(3, 4)
+    assert aws.fleet.groups["asg"].desired == 4
+
+
+async def test_of_launches_in_one_second_the_first_of_the_list_counts(aws: Aws) -> None:
+    """AWS lists from the newest, and after a failure it tries the next zone at once."""
+    group = aws.fleet.has("asg", desired=0)
+    await aws.look()
+    group.desired, group.changed_at = 1, aws.time
+    aws.fleet._fail(group, "InsufficientInstanceCapacity - none here. Launching EC2 instance failed.")
+    aws.fleet._note(group, "Launching a new EC2 instance: i-1")
+    assert (await aws.look()).instances == ()
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------------

@@ -220,7 +220,8 @@ class Fleet:
             assert len(names) <= 100
             shown = [group for group in shown if group["AutoScalingGroupName"] in names]
         elif self.left_out:
-            shown = [group for group in shown if group["AutoScalingGroupName"] != self.left_out.popleft()]
+            gone = self.left_out.popleft()
+            shown = [group for group in shown if group["AutoScalingGroupName"] != gone]
         for only in asked.get("Filters", ()):
             shown = [group for group in shown if _has(group, only)]
         start = int(asked.get("NextToken", "0"))

@@ -45,6 +45,7 @@ from slackwater.controllers.permits import service as permits
 from slackwater.controllers.placement.tried_nodes import MAX_NOMINATIONS
 from slackwater.controllers.preemption import activations, preemptors
 from slackwater.controllers.preemption import state as preemption
+from slackwater.controllers.scaledown.drains.pod_evictions import FORCED_SECONDS
 from slackwater.controllers.scaleup import groups as scale_up_groups
 from slackwater.controllers.scaleup import growable_groups, new_nodes, plan_events, template, template_nodes
 from slackwater.controllers.slack import rate_sizing
@@ -103,6 +104,7 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("operations", "| one a connection | {:,}; 503 |", _AGENTS.max_requests),
     stated("agents", "too many requests are in flight ({:,})", _AGENTS.max_requests),
     stated("extender", "while {} binds are in flight", _DISPATCHER.max_binds),
+    stated("aws", "{:g} s before the machine stops", FORCED_SECONDS),
     stated("aws", "For {:g} s what Slackwater itself has changed", CONSISTENT_AFTER_SECONDS),
     stated("autoscaler", "counts once it is {:g} s old", installed.PENDING.untried_seconds),
     stated("scaleup", "younger than {:g} s", installed.PENDING.untried_seconds),

@@ -216,7 +216,8 @@ _OTHERS: Final = frozenset(
         --manage-all-nodes --message --namespace --no-build --pip-args --predicate --prefer-binary --repo
         --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
         --ignore-taint --startup-taint --status-taint
-        --policy-name --policy-document --cluster-name --service-account --role-arn""",
+        --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
+        --event-pattern --rule --targets""",
     )
 )
 

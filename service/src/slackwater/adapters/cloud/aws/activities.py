@@ -51,7 +51,7 @@ async def launch_failures(
     """
     if not lacking:
         return {}
-    newest: dict[GroupName, tuple[float, bool, Mapping[str, Any]]] = {}
+    newest: dict[GroupName, Mapping[str, Any]] = {}
     only = {"AutoScalingGroupName": next(iter(lacking))} if len(lacking) == 1 else {}
     oldest = max(min(lacking.values()), now - _OLDEST_SECONDS)
     since = datetime.fromtimestamp(oldest - _SKEW_SECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -63,18 +63,24 @@ async def launch_failures(
     for _ in range(_MOST_PAGES):
         answer = await client.ask("autoscaling", "describe_scaling_activities", **parameters)
         for wire in answer.get("Activities") or ():
-            group, started = GroupName(wire.get("AutoScalingGroupName", "")), wire["StartTime"].timestamp()
-            if (
-                group in lacking
-                and started >= lacking[group] - _SKEW_SECONDS
-                and wire.get("Description", "").startswith(_LAUNCH)
-            ):
-                found = (started, wire.get("StatusCode") in _FAILED, wire)
-                newest[group] = max(newest.get(group, found), found, key=lambda each: each[:2])
+            group = GroupName(wire.get("AutoScalingGroupName", ""))
+            if group in lacking and _is_launch_since(wire, lacking[group] - _SKEW_SECONDS):
+                # They are listed from the newest; of two that began in one second the first counts.
+                known = newest.setdefault(group, wire)
+                newest[group] = wire if _started(wire) > _started(known) else known
         if not (token := answer.get("NextToken")):
             break
         parameters["NextToken"] = token
-    return {group: launch_error(wire) for group, (_, failed, wire) in newest.items() if failed}
+    return {group: launch_error(wire) for group, wire in newest.items() if wire.get("StatusCode") in _FAILED}
+
+
+def _is_launch_since(wire: Mapping[str, Any], begin: float) -> bool:
+    return _started(wire) >= begin and str(wire.get("Description", "")).startswith(_LAUNCH)
+
+
+def _started(wire: Mapping[str, Any]) -> float:
+    at: datetime = wire["StartTime"]
+    return at.timestamp()
 
 
 def launch_error(wire: Mapping[str, Any]) -> InstanceError:

@@ -59,6 +59,11 @@ class ScalingGroup:
         """How many machines count for the desired capacity."""
         return sum(machine.state != "deleting" for machine in self.machines)
 
+    @property
+    def target(self) -> int:
+        """How many machines there are, or are to be. More may be there than desired: AWS ends none that is protected."""
+        return max(self.desired, self.live)
+
 
 class GroupFinder:
     """Finds the groups with all of `tags` ("" as a value: any), and those of `names`."""

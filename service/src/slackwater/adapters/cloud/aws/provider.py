@@ -105,8 +105,8 @@ class AwsGroups:
             provider=self.name,
             min_size=group.min_size,
             # A group that launches nothing must not be chosen.
-            max_size=group.desired if "Launch" in group.suspended else group.max_size,
-            target=group.desired,
+            max_size=group.target if "Launch" in group.suspended else group.max_size,
+            target=group.target,
             instances=(*map(_instance, group.machines), *_not_launched(group, failure)),
             template=template,
             options=self._read(group.name, lambda: options_of(group), NO_OPTIONS),
@@ -155,13 +155,11 @@ class AwsProvider(AwsGroups):
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 there = await self._present(group)
-                check_seen(group, target=there.desired, seen=seen)
+                check_seen(group, target=there.target, seen=seen)
                 if "Launch" in there.suspended:
                     raise ProviderError("limit", group, _SUSPENDED.format("Launch"))
                 if to > there.max_size:
                     raise ProviderError("limit", group, f"got {to} nodes, want at most {there.max_size}")
-                if to < there.live:
-                    raise ProviderError("conflict", group, f"{there.live} machines are there, want at most {to}")
                 await self._resize(group, to)
                 self._lacking[group] = self._now()  # failures before this launch say nothing about it
 
@@ -169,7 +167,7 @@ class AwsProvider(AwsGroups):
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 there = await self._present(group)
-                check_seen(group, target=there.desired, seen=seen)
+                check_seen(group, target=there.target, seen=seen)
                 await self._lower(there, to)
 
     async def delete(
@@ -183,15 +181,15 @@ class AwsProvider(AwsGroups):
                 to_end = [machine for machine in there.machines if machine.name in wanted and machine.state != "deleting"]
                 not_launched = sum(id_.startswith(_prefix(group)) for id_ in wanted)
                 spare = 0 if replace else min(not_launched, max(there.desired - there.live, 0))
-                left = there.desired - (0 if replace else len(to_end) + spare)
-                if left < min(there.desired, there.min_size):
+                left = there.target - (0 if replace else len(to_end) + spare)
+                if left < min(there.target, there.min_size):
                     raise ProviderError("limit", group, f"{left} nodes would be left, want at least {there.min_size}")
                 if unsure := self._changes.unsure(group) & {machine.id for machine in to_end}:
                     detail = f"no answer said whether {', '.join(sorted(unsure))} ended, and AWS may not show it yet"
                     raise ProviderError("unknown", group, detail)
                 if spare:
                     await self._lower(there, there.desired - spare)
-                await self._end_all(group, to_end, desired=there.desired - spare, lowers=not replace)
+                await self._end_all(there, to_end, desired=there.desired - spare, lowers=not replace)
 
     async def _present(self, name: GroupName) -> ScalingGroup:
         group = await self._finder.one(name)
@@ -218,9 +216,9 @@ class AwsProvider(AwsGroups):
         if to < there.live - len(on_their_way):
             detail = f"{there.live - len(on_their_way)} machines run, want at most {to}"
             raise ProviderError("conflict", there.name, detail)
-        if (desired := max(to, there.live)) < there.desired:
+        if (desired := min(max(to, there.live), there.desired)) < there.desired:
             await self._resize(there.name, desired)
-        await self._end_all(there.name, on_their_way[: max(there.live - to, 0)], desired=desired, lowers=True)
+        await self._end_all(there, on_their_way[: max(there.live - to, 0)], desired=desired, lowers=True)
 
     def _check_ours(self, there: ScalingGroup, wanted: AbstractSet[InstanceId]) -> None:
         """Raises a `conflict` if one of the machines is in another group. A machine in no group is gone: no error."""
@@ -230,16 +228,19 @@ class AwsProvider(AwsGroups):
         if of_others:
             raise ProviderError("conflict", there.name, f"{sorted(of_others)} are of another group")
 
-    async def _end_all(self, group: GroupName, machines: Sequence[Machine], *, desired: int, lowers: bool) -> None:
-        """Ends the machines. With `lowers` each call also lowers the desired capacity, which is `desired` now, by one."""
+    async def _end_all(self, there: ScalingGroup, machines: Sequence[Machine], *, desired: int, lowers: bool) -> None:
+        """Ends the machines. With `lowers` each call also lowers the desired capacity, which is `desired` now, by one; not for
+        as many machines as are there beyond it."""
+        surplus = max(there.live - desired, 0) if lowers else 0
 
         async def end(machine: Machine) -> None:
-            nonlocal desired
-            if await self._end(group, machine, lowers=lowers) and lowers:
+            nonlocal desired, surplus
+            beyond, surplus = surplus > 0, max(surplus - 1, 0)
+            if await self._end(there.name, machine, lowers=lowers and not beyond) and lowers and not beyond:
                 desired -= 1
-                self._changes.resized(group, desired)
+                self._changes.resized(there.name, desired)
 
-        await each(group, machines, end, width=_WIDTH)
+        await each(there.name, machines, end, width=_WIDTH)
 
     async def _end(self, group: GroupName, machine: Machine, *, lowers: bool) -> bool:
         """Ends one machine. False if it was gone already."""

@@ -114,7 +114,7 @@ _SHORTEST_PAUSE_SECONDS: Final = 1.0
 _CHECK_SECONDS: Final = 60.0
 
 #: Pods that are still on a machine so long before it stops are deleted.
-_FORCED_SECONDS: Final = 30.0
+FORCED_SECONDS: Final = 30.0
 
 Problem = tuple[UnremovableReason, str]
 
@@ -170,7 +170,7 @@ class LeavingPods:
         """Sends the evictions of all these pods, wherever they go: their machine stops in `seconds_left`. Pods that are still
         there near the end are deleted, so that they end before their machine does."""
         effects: list[Effect] = []
-        forced = seconds_left <= _FORCED_SECONDS
+        forced = seconds_left <= FORCED_SECONDS
         for pod in pods:
             known = self.evictions.get(pod.uid)
             eviction = self.evictions[pod.uid] = known or _PodEviction(pod, "waiting", now, now)

@@ -1,0 +1,132 @@
+"""Auto Scaling groups under the running loop: a burst, a stock-out, an interruption, to zero and back, and faults on thirty
+seeds. One pod fits on a machine, so machines are counted by pods.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tests.faults.virtualloop import run_virtually
+from tests.support.awsfleet import Fleet
+from tests.support.awsscene import ZONES, AwsScene, aws_scene
+
+pytestmark = [pytest.mark.anyio]
+
+SEEDS = range(30)
+
+
+@pytest.fixture(params=["asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def calls_of(fleet: Fleet) -> Counter[str]:
+    found, fleet.calls = fleet.calls, Counter()
+    return found
+
+
+async def until(scene: AwsScene, is_so: Callable[[], bool]) -> None:
+    """Lets time pass until something holds, for an hour at most: a group backs off for up to half of one."""
+    for _ in range(360):
+        if is_so():
+            return
+        await scene.pass_time(10)
+
+
+async def test_a_burst_a_stock_out_an_interruption_and_to_zero_and_back() -> None:
+    async with aws_scene() as scene:
+        fleet = scene.fleet
+        for name in ("asg-1", "asg-2"):
+            fleet.has(name, zones=ZONES, types=["m5.xlarge", "m6i.xlarge"], max_size=400, is_protected=True)
+        fleet.stock |= {(zone, "m5.xlarge"): 30 for zone in ZONES}  # the others are m6i
+        scene.runs("web", [])
+        for _ in range(500):
+            scene._make("web", "3", None)
+        await scene.loop()
+        calls_of(fleet)
+        peak = 0
+        for _ in range(60):
+            await scene.pass_time(10)
+            peak = max(peak, scene.desired())
+            if not scene.pending():
+                break
+        calls = calls_of(fleet)
+        assert (scene.pending(), peak, len(scene.live())) == (0, 500, 500)
+        assert Counter(machine.type for machine in scene.live())["m5.xlarge"] == 90
+        zones = Counter(machine.zone for machine in scene.live())
+        assert max(zones.values()) - min(zones.values()) <= 2
+        print(f"burst: {scene.time.seconds:.0f} s, {calls}")
+        # Nothing changes: one call a loop.
+        await scene.pass_time(100)
+        assert calls_of(fleet) == {"DescribeAutoScalingGroups": 10, "ReceiveMessage": 10}
+        # An interruption: its pod goes, another machine comes, and none is left over.
+        fleet.interrupt(scene.live()[0].id)
+        await scene.pass_time(300)
+        assert (scene.pending(), len(scene.live()), scene.desired()) == (0, 500, 500)
+        assert fleet.messages == {}
+        # To zero and back.
+        scene.workloads.clear()
+        scene.finishes(list(scene.pods))
+        await scene.pass_time(600)
+        assert (scene.live(), scene.desired()) == ([], 0)
+        scene.runs("web", [])
+        for _ in range(20):
+            scene._make("web", "3", None)
+        await scene.pass_time(200)
+        assert (scene.pending(), len(scene.live())) == (0, 20)
+        assert fleet.unasked == []
+
+
+async def test_a_group_without_stock_backs_off_within_a_loop_and_another_serves() -> None:
+    async with aws_scene() as scene:
+        fleet = scene.fleet
+        fleet.has("asg-1", types=["m5.xlarge"], max_size=20, is_protected=True)
+        fleet.has("asg-2", types=["m6i.xlarge"], zones=ZONES, max_size=20, is_protected=True)
+        fleet.stock |= {(zone, type_): 0 for zone in ZONES for type_ in ("m5.xlarge", "m6i.xlarge")}
+        scene.wants_many(3, cpu="3")
+        await scene.loop()
+        await scene.pass_time(20)
+        fleet.stock |= {(zone, "m6i.xlarge"): 20 for zone in ZONES}
+        backoffs = [status.backoff for status in scene.group_registry.group_status.values() if status.backoff is not None]
+        assert {backoff.code for backoff in backoffs} == {"InsufficientInstanceCapacity"}
+        await scene.pass_time(900)
+        assert (scene.pending(), len(scene.live()), scene.desired()) == (0, 3, 3)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_bought_twice_and_nothing_left_behind(seed: int) -> None:
+    run_virtually(Random(seed), lambda: _storm(seed))
+
+
+async def _storm(seed: int) -> None:
+    rng = Random(seed)
+    async with aws_scene(rng) as scene:
+        fleet = scene.fleet
+        for name in ("asg-1", "asg-2"):
+            fleet.has(name, zones=ZONES, types=["m5.xlarge", "m6i.xlarge"], max_size=40, is_protected=True)
+        scene.runs("web", [])
+        pods = rng.randint(5, 25)
+        for _ in range(pods):
+            scene._make("web", "3", None)
+        interrupted = 0
+        for step in range(60):
+            await scene.pass_time(10)
+            assert scene.desired() <= pods + interrupted, f"{scene.time.seconds} s: bought twice"
+            if step in (20, 40) and rng.random() < 0.5:
+                scene.restart()
+            if step == 30 and scene.live():
+                fleet.interrupt(rng.choice(scene.live()).id)
+                interrupted = 1
+            if step % 10 == 5:
+                key = (rng.choice(ZONES), rng.choice(["m5.xlarge", "m6i.xlarge"]))
+                fleet.stock[key] = 0 if key not in fleet.stock else 100
+        scene.is_faulty = False
+        fleet.stock.clear()
+        await until(scene, lambda: (scene.pending(), len(scene.live()), scene.desired()) == (0, pods, pods))
+        assert (scene.pending(), len(scene.live()), scene.desired()) == (0, pods, pods)
+        scene.workloads.clear()
+        scene.finishes(list(scene.pods))
+        await until(scene, lambda: not scene.live())
+        assert (scene.live(), scene.desired(), fleet.unasked) == ([], 0, [])
