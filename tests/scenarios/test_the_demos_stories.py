@@ -35,6 +35,8 @@ WANT = {
     "the room is made again",
     "nodes come and go",
     "a pod has an explanation with remedies",
+    "a dear node is replaced by a cheaper one, and that saves money",
+    "money is shown, and changes",
 }
 
 _ENDED = re.compile(r'^slackwater_goroutines_execution_total\{operation="preemption",result="success"\} [1-9]', re.MULTILINE)
@@ -87,6 +89,8 @@ def _states(client: httpx.Client, ends: float, demo: "subprocess.Popen[str]") ->
     state: dict[str, Any] = {}
     decisions: list[dict[str, Any]] = []
     least: list[int] = []
+    moves: list[dict[str, Any]] = []
+    costs: set[str] = set()
     with client.stream("GET", "/dashboard/events") as stream:
         for line in stream.iter_lines():
             if line.startswith("data:"):
@@ -94,7 +98,10 @@ def _states(client: httpx.Client, ends: float, demo: "subprocess.Popen[str]") ->
                 decisions += frame.pop("timeline", {"entries": []})["entries"]
                 state |= frame
                 least.append(_placed(state))
-                yield {**state, "decisions": decisions, "placed": least}
+                loop = state.get("autoscaler") or {}
+                moves += (loop.get("consolidation") or {}).get("ended", ())
+                costs |= {cost["perHour"] for cost in [(loop.get("cost") or {}).get("present")] if cost}
+                yield {**state, "decisions": decisions, "placed": least, "moves": moves, "costs": costs}
 
 
 def _placed(state: dict[str, Any]) -> int:
@@ -135,5 +142,9 @@ def _stories(state: dict[str, Any]) -> dict[str, bool]:
         "placeholders are in place": full > 0,
         "a burst takes the room of placeholders": fallen < len(placed),
         "the room is made again": full in placed[fallen:],
+        "a dear node is replaced by a cheaper one, and that saves money": any(
+            move["phase"] == "done" and move["newNodes"] and float(move["saved"]) > 0 for move in state["moves"]
+        ),
+        "money is shown, and changes": len(state["costs"]) > 1,
         "nodes come and go": {"the node has come", "the node is gone"} <= {each["text"] for each in of["node"]},
     }

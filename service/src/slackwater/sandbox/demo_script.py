@@ -14,13 +14,17 @@ import anyio
 from slackwater.app.settings import Settings, loads
 from slackwater.app.settings.serving import Recording
 from slackwater.sandbox.demo_stories import (
+    DEAR,
+    KEPT_FOR,
     LARGEST_POOL,
     NAMESPACE,
     POOL,
     SHOP,
     STORE,
+    THRIFTY,
     Send,
     bursts,
+    consolidate,
     create,
     delete,
     drain_with_a_budget,
@@ -47,7 +51,8 @@ _MOST_REPLACED: Final = 10
 
 
 def demo_settings(take_port: Callable[[], int], record: str | None = None, *, port: int | None = None) -> Settings:
-    """The default settings with free ports (from `take_port`) and the node groups of the stories. `record`: the file to which
+    """The default settings with free ports (from `take_port`), and the node groups of the stories with their prices. What would
+    take hours is made to take seconds: unneeded nodes, and the age and the plans of consolidation. `record`: the file to which
     decisions are recorded. `port`: that of the dashboard; None: a free one."""
     settings = loads(f"""
 apiVersion: config.slackwater.dev/v1alpha1
@@ -58,11 +63,15 @@ listeners:
   ops: {{address: "127.0.0.1:{port or take_port()}"}}
 autoscaler:
   enabled: true
+  scanInterval: 5s
   nodeGroups:
-{_group(POOL, most=LARGEST_POOL, cpu="32", memory="128Gi")}
-{_group(SHOP, least=1, most=4, cpu="8", memory="32Gi")}
-{_group(STORE, least=_N_STORE_NODES, most=4, cpu="4", memory="16Gi")}
-  scaleDown: {{unneededTime: 15s, delayAfterAdd: 15s}}
+{_group(POOL, most=LARGEST_POOL, cpu="32", memory="128Gi", price="1.60")}
+{_group(SHOP, least=1, most=4, cpu="8", memory="32Gi", price="0.40")}
+{_group(STORE, least=_N_STORE_NODES, most=4, cpu="4", memory="16Gi", price="0.20")}
+{_group(DEAR, most=0, cpu="16", memory="64Gi", price="0.80", taint=DEAR)}
+{_group(THRIFTY, most=4, cpu="4", memory="16Gi", price="0.20", taint=DEAR)}
+  scaleDown: {{unneededTime: 10s, delayAfterAdd: 15s}}
+  consolidation: {{enabled: true, interval: 5s, minNodeAge: 0s, minSavingRatio: 0.1}}
   slack:
     groups:
     - {{name: {SHOP}, nodeLabels: {{slackwater.dev/node-group: {SHOP}}}, extraCapacity: {{min: {{cpu: "5"}}}}}}
@@ -70,15 +79,16 @@ autoscaler:
     return settings if record is None else settings.model_copy(update={"recording": Recording(file=record)})
 
 
-def _group(name: str, *, least: int = 0, most: int, cpu: str, memory: str) -> str:
+def _group(name: str, *, least: int = 0, most: int, cpu: str, memory: str, price: str, taint: str = "") -> str:
     return f"""
   - name: {name}
     provider: kwok
     minSize: {least}
     maxSize: {most}
+    price: "{price}"
     template:
-      metadata: {{labels: {{type: kwok, topology.kubernetes.io/zone: a}}}}
-      spec: {{taints: [{{key: dedicated, value: {name}, effect: NoSchedule}}]}}
+      metadata: {{labels: {{type: kwok, topology.kubernetes.io/zone: a, {KEPT_FOR}: {taint or name}}}}}
+      spec: {{taints: [{{key: dedicated, value: {taint or name}, effect: NoSchedule}}]}}
       status: {{capacity: {{cpu: "{cpu}", memory: {memory}, pods: "110"}}}}
     kwok: {{appearAfter: 5s, appearSpread: 5s, bootAfter: 3s}}"""
 
@@ -100,7 +110,10 @@ What to look at, within two minutes:
   Preemptions "urgent-..." comes every 40 s: kube-scheduler preempts for it;
               "express-...": a machine grew, so Slackwater does, behind a gate
   Slack       "{SHOP}-..." come at once and find room; new room is made
-  Drains      "{STORE}-node-..." waits for its PodDisruptionBudget
+  Drains      "{DEAR}-node-..." costs more than its pods need: a "{THRIFTY}" node
+              comes, room there is held for them, they are evicted to it;
+              "{STORE}-node-..." waits for its PodDisruptionBudget
+  Money       on Overview: what the nodes of groups cost an hour
   Time line   all of it, by kind; open an object for its story"""
 
 
@@ -137,7 +150,7 @@ class Workload:
     async def churn(self) -> None:
         """Replaces some pods again and again, and runs the stories at the same time. Runs until cancelled."""
         async with anyio.create_task_group() as group:
-            for story in (grow_to_the_limit, preempt, preempt_beside_a_machine, bursts, drain_with_a_budget):
+            for story in (grow_to_the_limit, preempt, preempt_beside_a_machine, bursts, drain_with_a_budget, consolidate):
                 group.start_soon(story, self._send)
             await self._replace()
 

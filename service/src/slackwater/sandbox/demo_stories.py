@@ -5,6 +5,7 @@
     await preempt_beside_a_machine(send)  # the same where only Slackwater's accounting finds the node full: it preempts
     await bursts(send)                 # pods that take the room of placeholders, which is then kept again
     await drain_with_a_budget(send)    # a drain whose eviction a PodDisruptionBudget forbids for a while
+    await consolidate(send)            # few pods on a dear node: they move to a cheaper one, which is bought
 
 `send` sends a request to the API server. The demo's pods have no controllers, so the stories recreate deleted pods themselves.
 """
@@ -25,6 +26,10 @@ Send = Callable[[str, str, Any], Coroutine[Any, Any, Any]]
 NAMESPACE: Final = "default"
 #: The node groups of the stories: one grows to its limit, one keeps room for bursts, nodes of the third are drained.
 POOL, SHOP, STORE = "large", "shop", "store"
+#: The groups of consolidation: pods may run on nodes of both, and start on one of the first.
+DEAR, THRIFTY = "dear", "thrifty"
+#: The label by which pods select the nodes of both.
+KEPT_FOR: Final = "demo.slackwater.dev/kept-for"
 LARGEST_POOL: Final = 3
 _ZONE: Final = "topology.kubernetes.io/zone"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -44,20 +49,23 @@ _ENDING_SECONDS: Final = 4.0
 _SLOW_END: Final = "demo.slackwater.dev/slow-end"
 _N_BURST: Final = 5
 #: The time before each burst, in which room is made for it, and how long its pods exist.
-_BURST_SECONDS: Final = 30.0
+_BURST_SECONDS: Final = 40.0
 #: The number of the store's pods, each on its own node at first. The pods of two nodes fit on one. The store's budget allows
 #: one disruption.
 _N_STORE: Final = 3
 #: How long a pod of the store is missing while a node is drained, and the time between two drains.
-_MISSING_SECONDS: Final = 50.0
+_MISSING_SECONDS: Final = 20.0
 _BETWEEN_DRAINS_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 1.0
+#: The pods on a dear node, and how long they run on the cheaper one.
+_N_FRUGAL: Final = 2
+_FRUGAL_SECONDS: Final = 30.0
 
 
 def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: str | None = None) -> dict[str, Any]:
     """The object of a node, which simulated kubelets keep ready. With `group`, the node admits only the group's pods."""
     capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, _ZONE: zone, "type": "kwok"}
+    labels = {"kubernetes.io/hostname": name, _ZONE: zone, "type": "kwok", **({} if group is None else {KEPT_FOR: group})}
     taints = [] if group is None else [{"key": "dedicated", "value": group, "effect": "NoSchedule"}]
     return {
         "apiVersion": "v1",
@@ -227,6 +235,30 @@ def _store_pod(name: str, *, on: str | None = None) -> dict[str, Any]:
     found["metadata"]["annotations"] = {SAFE_TO_EVICT: "true"}  # no controller owns it
     if on is not None:
         found["spec"]["nodeName"] = on
+    return found
+
+
+async def consolidate(send: Send) -> None:
+    """Creates a dear node with two small pods, again and again. Consolidation buys a cheaper node, evicts the pods, and removes
+    the dear node. This story makes evicted pods again, as a controller would."""
+    for number in itertools.count():
+        name = f"{DEAR}-node-{number}"
+        pods = {each["metadata"]["name"]: each for each in (_frugal_pod(f"frugal-{number}-{nth}") for nth in range(_N_FRUGAL))}
+        await send("POST", "/api/v1/nodes", node(name, "a", cpu="16", memory="64Gi", group=DEAR))
+        await create(send, [{**each, "spec": {**each["spec"], "nodeName": name}} for each in pods.values()])
+        while await send("GET", f"/api/v1/nodes/{name}", None) is not None:
+            here = {each["metadata"]["name"] for each in await _pods(send, pods)}
+            await create(send, [each for title, each in pods.items() if title not in here])
+            await anyio.sleep(_LOOK_SECONDS)
+        await anyio.sleep(_FRUGAL_SECONDS)
+        await delete(send, pods)
+
+
+def _frugal_pod(name: str) -> dict[str, Any]:
+    """The object of a pod that may run on the nodes of either group of consolidation."""
+    found = pod(name, "1", "4Gi", group=DEAR)
+    found["metadata"]["annotations"] = {SAFE_TO_EVICT: "true"}  # no controller owns it
+    found["spec"]["nodeSelector"] = {KEPT_FOR: DEAR}
     return found
 
 

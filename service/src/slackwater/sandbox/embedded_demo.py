@@ -127,11 +127,11 @@ async def _run(
             scheduler.attach()
             actors.start_soon(scheduler.run, name="scheduler")
             progress.step(f"creating {nodes} nodes, {pods} pods and {_N_MACHINES} machines")
-            workload = Workload(partial(_send, sandbox.api), nodes, pods)
+            workload = Workload(partial(send, sandbox.api), nodes, pods)
             await workload.create()
             for number in range(_N_MACHINES):
                 path = f"{MACHINES.prefix}/namespaces/{NAMESPACE}/{MACHINES.plural}"
-                await _send(sandbox.api, "POST", path, a_machine(f"machine-{number:02}", low=_LOW, high=_HIGH, use=_LOW))
+                await send(sandbox.api, "POST", path, a_machine(f"machine-{number:02}", low=_LOW, high=_HIGH, use=_LOW))
             agents = Agents(sandbox.api, _permits(running), rng, AgentBehavior(wants=_wanted))
             actors.start_soon(agents.run, name="agents")
             actors.start_soon(workload.churn, name="workload")
@@ -174,7 +174,7 @@ def _wanted(machine: str, now: float) -> int:
     return round(_HIGH / 2 * (1 + math.sin(math.tau * (now / _PERIOD_SECONDS + phase))))
 
 
-async def _send(server: ApiServer, method: str, path: str, body: Any) -> Any:
+async def send(server: ApiServer, method: str, path: str, body: Any) -> Any:
     answer = server.request(method, path, body=msgspec.json.encode(body))
     if answer.status == 404 and method in {"GET", "DELETE"}:
         return None
