@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
+from slackwater.controllers.consolidation.agreement import Agreement
 from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.consolidation.running_moves import Batch, RunningMove, Seen, begun
@@ -92,8 +93,7 @@ class ConsolidationLoop:
         self._moved: dict[ControllerKey, UnixTime] = {}
         self._read_before, self._moved_before = moved_before, dict[PodKey, UnixTime]()
         self._planned_at: Instant | None = None
-        #: Since when every plan has had each of these nodes go.
-        self._since: dict[NodeName, Instant] = {}
+        self._agreement = Agreement()
         #: The nodes that the last plan found due, and why it keeps each node that does not go.
         self._due: frozenset[NodeName] = frozenset()
         self._kept: Mapping[NodeName, KeptNode] = {}
@@ -157,7 +157,7 @@ class ConsolidationLoop:
         none."""
         policy = self._policy()
         of_it = [move for move in self._batch.running if any(each.name == node for each in move.move.leaving)]
-        since = self._since.get(node)
+        since = self._agreement.since.get(node)
         if of_it:
             text = "it is being replaced: its new nodes start" if of_it[0].ready_at is None else "it is being replaced"
         elif not policy.enabled or self._planned_at is None:
@@ -165,8 +165,9 @@ class ConsolidationLoop:
         elif since is None:
             return [] if node not in self._kept else [why_kept(self._kept[node], self._clock() - self._planned_at)]
         else:
-            planned = self._clock() - since
-            text = f"plans replace it since {planned:.0f} s; that begins after {policy.planned_time:.0f} s"
+            now, wait = self._clock(), policy.planned_time
+            text = f"plans replace it since {now - since:.0f} s; that begins after {wait:.0f} s"
+            text += " in which they do not come to save more" if self._agreement.is_growing(now, wait) else ""
         return [(UnremovableReason.LEFT_TO_CONSOLIDATION, text)]
 
     # --- requests to providers --------------------------------------------------------------------------------------------
@@ -200,16 +201,14 @@ class ConsolidationLoop:
         if plan is not None:
             self._planned_at = now = self._clock()
             self._due, self._kept = frozenset(plan.due), {each.node: each for each in plan.kept}
-            planned = [each.name for move in plan.moves for each in move.leaving]
-            self._since = {name: self._since.get(name, now) for name in planned}
+            self._agreement.note(plan, now)
             if healthy:
-                young = {name for name, since in self._since.items() if now - since < self._policy().planned_time}
                 batch = begun(
                     plan.moves,
                     group_status,
                     self._steady(),
                     disruptions,
-                    young=young,
+                    young=self._agreement.young(plan, now, self._policy().planned_time),
                     there=self._nodes() - removing,
                     most=self._most_leaving,
                 )

@@ -15,7 +15,7 @@ class Consolidation(Section):
     enabled: Switch = False
     """Whether nodes are replaced. false by default: pods are evicted for money alone. With true, scale-down by itself removes
     only empty nodes and unready ones: consolidation decides which nodes in use go, with others in their place or not. A node
-    goes if every plan of `autoscaler.scaleDown.unneededTime` says so."""
+    goes if every plan of `autoscaler.scaleDown.unneededTime` says so, and plans do not come to save more in that time."""
     interval: Delay = Field(default=Duration(60 * SECOND), examples=["1m"])
     """Duration between two plans. 1m by default; none is made while moves run or pods wait for new nodes."""
     min_saving_ratio: Weight = Field(default=0.5, examples=[0.5])
