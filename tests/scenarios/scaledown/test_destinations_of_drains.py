@@ -133,8 +133,14 @@ def test_pods_of_the_same_rank_do_not_get_the_room_and_more_important_ones_do() 
     assert verdict(cluster, urgent) is Reason.OK
 
 
-def test_the_replacement_of_an_evicted_pod_gets_its_room_and_nobody_else() -> None:
-    cluster = a_drain(replica("a", "n1", "3"))
+def in_zone(pod: Pod) -> Pod:
+    """The pod with the label that the API server copies from its node when it is bound (KEP-4742)."""
+    return structs.replace(pod, labels=(*pod.labels, ("topology.kubernetes.io/zone", "a")))
+
+
+@pytest.mark.parametrize("leaving", [replica("a", "n1", "3"), in_zone(replica("a", "n1", "3"))], ids=["", "in a zone"])
+def test_the_replacement_of_an_evicted_pod_gets_its_room_and_nobody_else(leaving: Pod) -> None:
+    cluster = a_drain(leaving)
     successor = replica("b", None, "3")
     cluster.add(successor)
     assert verdict(cluster, successor) is Reason.HELD_FOR_OTHERS  # its pod has not left yet
@@ -173,8 +179,9 @@ def free_for(cluster: Cluster, pod: Pod, *rolled_back: str) -> list[str]:
         return [snapshot.facts.nodes[row].name for row in feasible(snapshot, snapshot.kind_id(pod.kind, pod.labels)).rows]
 
 
-def test_plans_count_the_room_as_used_until_the_pod_leaves_and_then_leave_it_to_its_replacement() -> None:
-    cluster = a_drain(replica("a", "n1", "3"))
+@pytest.mark.parametrize("leaving", [replica("a", "n1", "3"), in_zone(replica("a", "n1", "3"))], ids=["", "in a zone"])
+def test_plans_count_the_room_as_used_until_the_pod_leaves_and_then_leave_it_to_its_replacement(leaving: Pod) -> None:
+    cluster = a_drain(leaving)
     other, successor = a_pod("other", cpu="2"), replica("b", None, "3")
     assert (free_for(cluster, other), free_for(cluster, other, "n1")) == ([], ["n2"])
     open_budget(cluster)

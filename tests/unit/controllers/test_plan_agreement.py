@@ -15,9 +15,17 @@ def a_plan(saved: Mapping[str, int], reason: DisruptionReason = "Underutilized")
     """Each of these nodes goes and saves so much of 100."""
     moves = tuple(
         ConsolidationMove(
-            leaving=(LeavingNode(NodeName(name), GroupName("a"), micros),), coming=(), pods=(), after=(), reason=reason,
-            saved=micros, disruption=1.0, ratio=1.0, moving_cost=0, risky=False,
-        )  # fmt: skip
+            leaving=(LeavingNode(NodeName(name), GroupName("a"), micros),),
+            coming=(),
+            pods=(),
+            after=(),
+            reason=reason,
+            saved=micros,
+            disruption=1.0,
+            ratio=1.0,
+            moving_cost=0,
+            risky=False,
+        )
         for name, micros in saved.items()
     )
     return ConsolidationPlan(moves=moves, cost=100)

@@ -182,12 +182,11 @@ class Evacuations:
         return bool(self._rescheduled_pods.get(row))
 
     def _renewed(self, running_pod: RunningPod) -> RunningPod:
-        """The pod in the form in which its controller makes it again, if it is being deleted or has a `successor`; otherwise
-        the pod itself."""
+        """The pod with the equivalence group in which its controller makes it again."""
         pod = running_pod.pod
-        if not pod.deleting and pod.successor is None:
+        if not pod.deleting and pod.successor is None and pod.renewed_labels is pod.labels:
             return running_pod
-        return RunningPod(pod, self._snapshot.kind_id(pod.renewed_kind, pod.labels))
+        return RunningPod(pod, self._snapshot.kind_id(pod.renewed_kind, pod.renewed_labels))
 
     def _in_order(self, row: Row, running_pods: Sequence[RunningPod]) -> list[RunningPod]:
         """The pods in the order in which they are placed: higher priority first, then larger share of the node, then the

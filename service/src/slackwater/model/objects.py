@@ -111,6 +111,17 @@ class Node(Struct, frozen=True, kw_only=True):
     slices: tuple[ResourceSlice, ...] = ()
 
 
+#: The labels that the API server copies from a node to the pods that are bound to it, by the admission plug-in
+#: PodTopologyLabels (KEP-4742).
+_COPIED: Final = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
+
+
+@lru_cache(maxsize=8_192)
+def _without_copied(labels: Labels) -> Labels:
+    left = tuple(each for each in labels if each[0] not in _COPIED)
+    return left if len(left) < len(labels) else labels
+
+
 class Pod(Struct, frozen=True, kw_only=True):
     """A pod.
 
@@ -166,9 +177,14 @@ class Pod(Struct, frozen=True, kw_only=True):
         return self.successor or self.kind
 
     @property
+    def renewed_labels(self) -> Labels:
+        """The labels of the pod that the controller makes after this one."""
+        return _without_copied(self.labels)
+
+    @property
     def group(self) -> tuple[Kind, Labels, int]:
         """What the pod has in common with the pod that its controller makes after it: needs, labels and priority."""
-        return self.renewed_kind, self.labels, self.priority
+        return self.renewed_kind, self.renewed_labels, self.priority
 
     @property
     def migratable(self) -> bool:

@@ -39,7 +39,7 @@ class Agreement:
         return now - self.grew < planned_time
 
     def young(self, plan: ConsolidationPlan, now: Instant, planned_time: Seconds) -> set[NodeName]:
-        """The plan's nodes that must not go yet. Nodes that go whatever that saves do not wait for plans to stop saving more."""
+        """The plan's nodes that must not go yet. Those that are due do not wait for plans to stop saving more."""
         young = {name for name, since in self.since.items() if now - since < planned_time}
         if self.is_growing(now, planned_time):
             young |= {

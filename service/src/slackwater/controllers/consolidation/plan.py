@@ -217,7 +217,7 @@ class _Planning:
                     blocked_by=found.pod.key,
                 )
         pods = missing(self.state.recent_evictions, self.planning_input)
-        kinds: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.labels) for pod in pods], np.intp)
+        kinds: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.renewed_labels) for pod in pods], np.intp)
         placed = place_pods(snapshot, kinds, rows=staying, reasons=False)
         if not placed.left:
             return None

@@ -173,7 +173,7 @@ def _less(quota: NodeQuota, nodes: Sequence[Node]) -> NodeQuota:
 def as_new(snapshot: ClusterSnapshot, running_pod: RunningPod) -> RunningPod:
     """The pod in the form in which its controller makes it again, without a node."""
     pod = running_pod.pod
-    if not pod.deleting and pod.successor is None:
+    if not pod.deleting and pod.successor is None and pod.renewed_labels is pod.labels:
         return running_pod
-    renewed = structs.replace(pod, kind=pod.renewed_kind, successor=None, deleting=False)
+    renewed = structs.replace(pod, kind=pod.renewed_kind, labels=pod.renewed_labels, successor=None, deleting=False)
     return RunningPod(renewed, snapshot.kind_id(renewed.kind, renewed.labels))

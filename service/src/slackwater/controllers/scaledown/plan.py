@@ -234,7 +234,7 @@ class _ScaleDownPlanning:
         if not pods:
             return None
         snapshot = self.planning_input.snapshot
-        kinds: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.labels) for pod in pods], np.intp)
+        kinds: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.renewed_labels) for pod in pods], np.intp)
         hinted: Rows = np.array([snapshot.facts.row_of.get(self.hints.get(pod.uid, NodeName("")), NOWHERE) for pod in pods])
         rows = self.destinations.rows()
         placed = place_pods(snapshot, kinds, rows=rows[snapshot.facts.live[rows]], hints=Hints(pods=hinted))

@@ -203,7 +203,7 @@ def put_kept_room(replica: SnapshotReplica, but: Collection[PodUid] = ()) -> Non
         if kept.released and waiting[group]:
             waiting[group] -= 1
             continue
-        kind = snapshot.kind_id(kept.pod.renewed_kind, kept.pod.labels)
+        kind = snapshot.kind_id(kept.pod.renewed_kind, kept.pod.renewed_labels)
         assume_free_devices(snapshot, kind, row)
         snapshot.place(kind, row)
 
@@ -234,7 +234,7 @@ def _moved(replica: SnapshotReplica, pod: Pod, rows: Rows, hint: int) -> Destina
     kind: KindId = next(running_pod.kind for running_pod in replica.on(row) if running_pod.pod.uid == pod.uid)
     snapshot.remove(kind, row, 1)
     release_devices(snapshot, kind, row, [pod.uid])
-    renewed: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.labels)], np.intp)
+    renewed: Rows = np.array([snapshot.kind_id(pod.renewed_kind, pod.renewed_labels)], np.intp)
     placed = place_pods(snapshot, renewed, rows=rows[rows != row], hints=Hints(pods=np.array([hint], np.intp)))
     if placed.rows[0] != NOWHERE:
         return Destination(pod.uid, snapshot.facts.nodes[Row(int(placed.rows[0]))].name)

@@ -195,7 +195,7 @@ class ArrivalLog:
     def _arrived(self, of: _Class, pod: Pod, now: UnixTime) -> _TrackedPod:
         """Counts the arrival of a pod that is seen for the first time. Returns its entry."""
         tracked = _TrackedPod(of, _created(pod, now))
-        of.mix.append((pod.kind, pod.labels))
+        of.mix.append((pod.kind, pod.renewed_labels))
         is_new, is_young = tracked.created > self._since, now - tracked.created <= of.of.within
         if is_new:
             of.rings["arrivals"].add(_minute(tracked.created))
