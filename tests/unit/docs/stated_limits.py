@@ -37,7 +37,7 @@ from slackwater.cli.commands import worth
 from slackwater.cluster import planned_nodes
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.audit import loop as audit
-from slackwater.controllers.consolidation import choice
+from slackwater.controllers.consolidation import agreement, choice
 from slackwater.controllers.disagreement import state as disagreement
 from slackwater.controllers.history import policy as history
 from slackwater.controllers.migration import migration_choice
@@ -114,6 +114,7 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("scaleup", "(`maxBatchTime`, {:g} s at most)", policies.BATCH_SECONDS),
     stated("scaleup", "for {:g} s after the node has become ready", planned_nodes.KEPT_SECONDS),
     stated("consolidation", "Of up to {} nodes that may go", choice.FEW),
+    stated("consolidation", "comes to save at least {} % of all money more", round(100 * agreement.MUCH_MORE)),
     stated("autoscaler", "for pods with a GPU {:g} s", installed.PENDING.gpu_settle_seconds),
     stated("scaleup", "with a GPU until it is {:g} s old", installed.PENDING.gpu_settle_seconds),
     stated("operations", "| of one address, once {}/4 are taken | half | half |", round(4 * application._CROWDED)),

@@ -11,7 +11,7 @@ from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.model.ids import Instant, NodeName, Seconds
 
 #: A plan that saves so much of all money more than one before it shows that demand falls.
-_MUCH_MORE: Final = 0.02
+MUCH_MORE: Final = 0.02
 #: So many times the planned time a node waits, at most, for plans to stop saving more.
 _LONGEST: Final = 4
 
@@ -30,7 +30,7 @@ class Agreement:
         planned = [each.name for move in plan.moves for each in move.leaving]
         self.since = {name: self.since.get(name, now) for name in planned}
         saved = sum(move.saved for move in plan.moves if move.reason == "Underutilized")
-        if saved > self.saved + _MUCH_MORE * plan.cost:
+        if saved > self.saved + MUCH_MORE * plan.cost:
             self.saved, self.grew = saved, now
         self.saved = min(self.saved, saved)
 
