@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import anyio
+import pytest
 
 from slackwater.adapters.api_calls import Params, Read, Response
 from slackwater.adapters.http.application import Request
@@ -21,6 +22,7 @@ from slackwater.adapters.kube.history import ConfigMapHistory
 from slackwater.adapters.kube.lease_store import ApiLease
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.app.autoscaler import AutoscalerService
+from slackwater.app.labelled_groups import BY_LABELS
 from slackwater.app.settings import loads
 from slackwater.app.shadow import ShadowService
 from slackwater.app.wiring import Service
@@ -53,6 +55,7 @@ autoscaler:
   creation: {{timeout: 1m}}
   scaleDown: {{unneededTime: 2m, delayAfterAdd: 10s}}
 """
+WITHOUT_GROUPS = "".join((SETTINGS.partition("  nodeGroups:")[0], *SETTINGS.partition("  creation:")[1:]))
 #: Whatever writes, or passes writes on.
 WRITERS = (
     ApiLease,
@@ -125,11 +128,11 @@ class Cluster:
             path = f"/api/v1/namespaces/default/pods/p-{number}/status"
             self.box.api.request("PATCH", path, body=body, content_type="application/merge-patch+json")
 
-    def add_nodes(self, count: int) -> None:
+    def add_nodes(self, count: int, *, label: str = "slackwater.dev/node-group") -> None:
         """As the group's own autoscaler makes them."""
         amounts = {"cpu": "4", "memory": "16Gi", "pods": "20"}
         for number in range(count):
-            metadata = {"name": f"n-{number}", "labels": {"slackwater.dev/node-group": "pool"}}
+            metadata = {"name": f"n-{number}", "labels": {label: "pool"}}
             status = {
                 "capacity": amounts,
                 "allocatable": amounts,
@@ -207,6 +210,33 @@ def test_it_says_what_it_would_do_and_does_nothing(tmp_path: Path) -> None:
         past = await cluster.shadow.history("node", "", "n-0", None)
         assert past.entries[-1].text == "decided and not done: would be removed: empty"
         assert [entry.action for entry in past.entries].count(HistoryAction.WITHHELD) == 1
+
+    play(story, tmp_path / "history.json")
+
+
+def test_without_node_groups_it_plans_those_that_labels_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SETTINGS", WITHOUT_GROUPS)
+
+    async def story(cluster: Cluster) -> None:
+        cluster.add_nodes(1, label="cloud.google.com/gke-nodepool")
+        cluster.add_pods(3)
+        cluster.bind(0)
+        await anyio.sleep(3 * MINUTES)
+        [growth] = cluster.would("grow")
+        assert (growth.name, growth.text[: growth.text.index(",")]) == ("pool", "would grow from 1 to 3 nodes")
+        assert cluster.shadow.autoscaler_service is not None
+        document = cluster.shadow.autoscaler_service.document()
+        assert document is not None
+        assert document["notes"] == [BY_LABELS]
+        for number in range(3):
+            cluster.box.api.request("DELETE", f"/api/v1/namespaces/default/pods/p-{number}")
+        await anyio.sleep(6 * MINUTES)
+        assert [each.name for each in cluster.would("remove node")] == ["n-0"]
+        cluster.box.api.request("DELETE", "/api/v1/nodes/n-0")
+        await anyio.sleep(1 * MINUTES)
+        document = cluster.shadow.autoscaler_service.document()
+        assert document is not None
+        assert [(each["name"], each["target"]) for each in document["groups"]] == [("pool", 0)], "it stays known"
 
     play(story, tmp_path / "history.json")
 

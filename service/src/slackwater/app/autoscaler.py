@@ -9,7 +9,7 @@ It is built with the service, so that its metrics exist from the start. `intake`
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -28,6 +28,7 @@ from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds, open_readers
+from slackwater.app.labelled_groups import BY_LABELS, LabelledGroups, by_labels
 from slackwater.app.other_autoscaler import ListedGroups
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals, StoredArrivals
 from slackwater.app.policies import (
@@ -219,6 +220,9 @@ class ObservingAutoscaler:
 
     def _opened(self) -> AbstractAsyncContextManager[Sequence[GroupReader]]:
         """The node groups' providers, for as long as the context lasts."""
+        if by_labels(self._settings):
+            nodes = self._state_machine.state.nodes
+            return nullcontext((LabelledGroups(lambda: [node for _, node in nodes]),))
         return open_readers(self._settings, self._client, now=self._steady)
 
     def _actor(self) -> Actor | None:
@@ -307,9 +311,10 @@ class ObservingAutoscaler:
         self._mark_listed()
         marked = [self._of_another(each) for each in self._group_registry.group_status.values() if each.mark]
         problem = [self._listed.problem] if self._listed.problem else []
+        assumed = [BY_LABELS] if by_labels(self._settings) else []
         paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
         paused_notes = (f"{each.activity} is paused: {each.note}" for each in paused)
-        return (*marked, *problem, *paused_notes, *await self._read_priorities())
+        return (*assumed, *marked, *problem, *paused_notes, *await self._read_priorities())
 
     def _mark_listed(self) -> None:
         """Lets the next loop know the groups that Cluster Autoscaler lists."""

@@ -44,6 +44,7 @@ from slackwater.app.disagreement import judge_of
 from slackwater.app.event_sources import BrokenObjects, families, status_of
 from slackwater.app.explain.service import ExplainService, HeldBack
 from slackwater.app.history import ServiceHistory
+from slackwater.app.labelled_groups import BY_LABELS, by_labels
 from slackwater.app.node_use import NodeUseLoop
 from slackwater.app.policies import audit_config_of, policy_of
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
@@ -236,6 +237,7 @@ class ObservingService(ABC):
             decision_log=self.decision_log,
             listeners=self.dashboards,
             shadow=self.shadow,
+            assumed=BY_LABELS if by_labels(self.settings) else "",
             cancel_drain=self._cancel_drain,
             what_if=WhatIfService(
                 self.state_machine,

@@ -122,6 +122,7 @@ def ops_app(
     node_use: Callable[[], NodeUse | None],
     certificates: Mapping[str, Certificates],
     shadow: bool = False,
+    assumed: str = "",
 ) -> FastAPI:
     """Creates the ASGI application.
 
@@ -129,6 +130,7 @@ def ops_app(
     dashboard streams; the caller closes them at shutdown. The caller also runs the dashboard's observer, which is
     `state.observer` of the returned application. `certificates` has an entry for each listener with TLS, by listener name.
     `node_use` returns what nodes use, None if that is not known. `shadow`: nothing is written.
+    `assumed`: what every page says that is assumed, "" for nothing.
     """
     titles = {"title": "Slackwater ops", "version": __version__, "docs_url": None, "redoc_url": None}
     app = AnsweringApp(_ANSWERS, openapi_url="/openapi.json", responses=FORBIDDEN_ANSWER, **titles)
@@ -145,7 +147,7 @@ def ops_app(
     status = StatusOf(state_machine, readiness, sources, clock)
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
-    always = ("Shadow: nothing is written",) if shadow else ()
+    always = (*(("Shadow: nothing is written",) if shadow else ()), *((f"Assumed: {assumed}",) if assumed else ()))
     add_pages(app, always)
     about = partial(_about, status, sources)
     observer = DashboardObserver(state_machine, decision_log, about, node_use=node_use, clock=clock, wall=wall)

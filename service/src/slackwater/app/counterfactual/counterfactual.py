@@ -22,6 +22,7 @@ from slackwater.app.counterfactual.observation import Observation
 from slackwater.app.counterfactual.our_side import OurSide
 from slackwater.app.counterfactual.real_side import RealSide
 from slackwater.app.counterfactual.side_log import HOUR, MINUTE, SideLog
+from slackwater.app.labelled_groups import BY_LABELS, by_labels
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups, with_group_labels
 from slackwater.app.prices import every_price
@@ -126,7 +127,7 @@ class _Played:
             currency=self._book.currency,
             basis=None if cost is None else cost.basis,
             capabilities=("scale-up", *(name for name, is_on in on.items() if is_on)),
-            assumptions=() if self._ours is None else ASSUMPTIONS,
+            assumptions=() if self._ours is None else (*ASSUMPTIONS, *((BY_LABELS,) if by_labels(self._settings) else ())),
             goes_on=goes_on,
         )
 

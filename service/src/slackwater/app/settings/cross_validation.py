@@ -287,6 +287,8 @@ def _allocatable_conflicts(group: NodeGroup, at: Steps) -> Iterator[Conflict]:
 def unsupported(settings: Settings) -> tuple[Problem, ...]:
     """Problems with which `serve` refuses to start, because the cluster would rely on something that cannot happen."""
     autoscaler = settings.autoscaler
+    if settings.mode == "shadow":
+        return ()  # it finds groups by labels
     if autoscaler.enabled and not autoscaler.node_groups and autoscaler.providers == Providers():
         wanted = "a group or a provider: with none of them no node can be added"
         return (Problem(path="autoscaler.nodeGroups", seen="none", wanted=wanted),)

@@ -18,7 +18,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--config", metavar="F", help="configuration file, YAML or JSON")
     parser.add_argument(
-        "--shadow", action="store_true", help="only watch, plan and explain, and write nothing; as `mode: shadow` in the file"
+        "--shadow",
+        action="store_true",
+        help="only watch, plan and explain, and write nothing; as `mode: shadow` in the file. Without --config its autoscaler "
+        "is on, and node groups are those that labels of nodes name",
     )
     parser.add_argument("--kubeconfig", metavar="F", help="how to reach the API server; without it the Pod's account")
     parser.add_argument("--log-format", choices=("json", "console"), help="default: console on a terminal, json anywhere else")
@@ -33,6 +36,8 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(["--config: got -, want a file: it is watched for changes"])
     overrides = {"mode": "shadow"} if args.shadow else {}
     settings = settings_from(args.config).model_copy(update=overrides)
+    if args.shadow and args.config is None:  # without the autoscaler it would have nothing to show
+        settings = settings.model_copy(update={"autoscaler": settings.autoscaler.model_copy(update={"enabled": True})})
     if problems := unsupported(settings):
         raise CommandFailed([f"{args.config}: {problem}" for problem in problems])
 
