@@ -102,12 +102,14 @@ async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_
 
 async def test_where_use_is_known_it_stands_beside_what_is_reserved() -> None:
     state_machine, now = ten_nodes()
-    used = served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), node_use=some_use(state_machine))
+    use = some_use(state_machine)
+    percent = round(100 * use.total.cpu / int(state_machine.state.ledger.columns.total[0].sum()))
+    used = served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), node_use=use)
     async with used as url, a_page(url) as seen:
         page = seen.page
         await opened(page, url, "overview")
         cpu = tile(page, "CPU reserved")
-        assert await cpu.locator(".told").inner_text() == "used now: 17 %"
+        assert await cpu.locator(".told").inner_text() == f"used now: {percent} %"
         box = await cpu.locator(".plot").bounding_box()
         assert box is not None
         await cpu.locator(".plot").hover(position={"x": 0.8 * box["width"], "y": box["height"] / 2})

@@ -21,8 +21,18 @@ from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
 from slackwater.controllers.scaleup.costs import GroupCost
 from slackwater.model.auxiliary import AuxiliaryObjects
-from slackwater.model.effects import Bind, DrainOrder, Evict
-from slackwater.model.events import BudgetSeen, EvictionEnded, NodeMarked, NodeSeen, PodSeen, Synced, TimePassed
+from slackwater.model.effects import Bind, DrainOrder, Evict, FindDestinations
+from slackwater.model.events import (
+    BudgetSeen,
+    Destination,
+    DestinationsFound,
+    EvictionEnded,
+    NodeMarked,
+    NodeSeen,
+    PodSeen,
+    Synced,
+    TimePassed,
+)
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -201,7 +211,13 @@ def _drain(cluster: Growing) -> None:
     cluster.take(BudgetSeen(a_budget("web", allowed=0, pod="web-30")))
     cluster.now += 6
     cluster.take(TimePassed())
-    for effect in cluster.sent:
+    planned = {key: node for order in orders for key, node in order.destinations}
+    keys = {pod.uid: pod.key for pod in cluster.state_machine.state.pods}
+    for effect in list(cluster.sent):
+        if isinstance(effect, FindDestinations):
+            found = tuple(Destination(uid, planned[keys[uid]]) for uid in effect.pods)
+            cluster.take(DestinationsFound(effect.node, found))
+    for effect in list(cluster.sent):
         if isinstance(effect, Evict) and effect.key.name.startswith("web"):
             cluster.take(EvictionEnded(effect.uid, effect.node, "blocked", "429 TooManyRequests"))
 

@@ -6,13 +6,11 @@ import { collapsed, redrawn } from "./timeline.js";
 import { WALL, age, number } from "./units.js";
 import { goWhy } from "./why.js";
 
-const share = (resource) => (state) => {
-  const sum = (name) => state.line[`${resource}.${name}`].reduce((one, other) => one + other, 0);
-  return `${Math.round((100 * sum("reserved")) / Math.max(1, sum("total")))} %`;
-};
-const known = (ring, name) => (ring.points[name] ?? []).filter((value) => value !== null);
-const sum = (ring, name) => known(ring, name).reduce((one, other) => one + other, 0);
+const total = (values) => values.reduce((one, other) => one + other, 0);
 const percents = (value) => `${Math.round(value)} %`;
+const share = (resource) => (state) => percents((100 * total(state.line[`${resource}.reserved`])) / Math.max(1, total(state.line[`${resource}.total`])));
+const known = (ring, name) => (ring.points[name] ?? []).filter((value) => value !== null);
+const sum = (ring, name) => total(known(ring, name));
 const price = (state) => state.sections.autoscaler?.cost?.present;
 const money = (value) => value.toLocaleString("en", { minimumFractionDigits: value < 100 ? 2 : 0, maximumFractionDigits: value < 100 ? 2 : 0 });
 
@@ -21,8 +19,8 @@ const TILES = [
   { title: "Nodes", name: "nodes", text: counted("node"), now: (state) => number(state.nodes.names.length), whole: true, more: (_state, ring, range) => `+${number(sum(ring, "nodesAdded"))}, −${number(sum(ring, "nodesRemoved"))} in the last ${range}`, link: "nodes" },
   { title: "Cost an hour", name: "costMicros", most: 0.01, read: (micros) => micros / 1e6, text: (value, axis) => (axis ? compact(value) : money(value)), now: (state) => (price(state) ? money(Number(price(state).perHour)) : "–"), more: (state) => (price(state) ? `${price(state).currency} (${price(state).basis})` : "no prices known"), link: "groups" },
   { title: "Pending pods", name: "pending", text: counted("pod"), whole: true, now: (state) => number(state.list("pending").total), more: (state) => { const at = state.list("pending").entries.map((each) => each.createdAt); return at.length ? `oldest ${age(Math.min(...at))}` : "none waits"; }, link: "pending" },
-  { title: "CPU reserved", name: "cpuPermille", used: "cpuUsedPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("cpu"), link: "nodes?order=cpu" },
-  { title: "Memory reserved", name: "memoryPermille", used: "memoryUsedPermille", most: 100, read: (permille) => permille / 10, text: percents, now: share("memory"), link: "nodes?order=memory" },
+  { title: "CPU reserved", name: "cpuPermille", resource: "cpu", most: 100, read: (permille) => permille / 10, text: percents, now: share("cpu"), link: "nodes?order=cpu" },
+  { title: "Memory reserved", name: "memoryPermille", resource: "memory", most: 100, read: (permille) => permille / 10, text: percents, now: share("memory"), link: "nodes?order=memory" },
   { title: "Evictions", name: "evictions", bars: true, whole: true, text: counted("pod"), link: "timeline?kind=evict" },
   { title: "Failed attempts", name: "failures", bars: true, whole: true, text: counted("attempt"), link: "timeline?kind=wait" },
   { title: "Pods placed", name: "binds", bars: true, whole: true, text: counted("pod"), link: "timeline?kind=bind" },
@@ -36,7 +34,7 @@ class Tile {
   constructor(tile) {
     this.tile = tile;
     this.value = el("span", { class: "value" });
-    const lines = tile.used ? [{ name: tile.name, label: "reserved" }, { name: tile.used, label: "used", colour: "held" }] : [{ name: tile.name }];
+    const lines = tile.resource ? [{ name: tile.name, label: "reserved" }, { name: `${tile.resource}UsedPermille`, label: "used", colour: "held" }] : [{ name: tile.name }];
     this.chart = new Chart({ lines, ...tile });
     this.element = el("li", { class: "tile" }, el("a", { href: `#/${tile.link}` }, el("span", {}, tile.title), this.value), this.chart.element);
   }
@@ -54,8 +52,8 @@ class Tile {
     const most = values.length ? Math.max(...values) : 0;
     if (tile.more) return tile.more(state, ring, range);
     const about = tile.bars ? `at most ${number(most)} in ${step(ring.stepSeconds)}` : `${tile.text(values.length ? Math.min(...values) : 0)} to ${tile.text(most)}`;
-    const used = tile.used ? ring.points[tile.used]?.at(-1) ?? null : null;
-    return used === null ? `last ${range}: ${about}` : `used now: ${tile.text(tile.read(used))}`;
+    const use = tile.resource && state.sections.use?.[tile.resource];
+    return use ? `used now: ${percents((100 * total(use)) / Math.max(1, total(state.line[`${tile.resource}.total`])))}` : `last ${range}: ${about}`;
   }
 }
 
