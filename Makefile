@@ -60,9 +60,9 @@ $(BROWSER_STAMP): requirements-browser.lock $(STAMP)
 	@touch $@
 
 .PHONY: browser
-browser: $(BROWSER_STAMP) ## Tests of the dashboard in headless Chromium (Debian package `chromium`); ALL=1 takes the pictures of 5,000 nodes too; PICTURES=1 renews those of docs/dashboard.md
+browser: $(BROWSER_STAMP) ## Tests of the dashboard in headless Chromium (Debian package `chromium`); PICTURES=1 renews those of docs/dashboard.md
 	@command -v $${CHROMIUM:-chromium} > /dev/null || { echo "make browser needs the browser: apt-get install chromium, or set CHROMIUM=/path/to/it" >&2; exit 1; }
-	$(if $(ALL),SLACKWATER_TEST_PICTURES=all) $(BIN)/python -m pytest -s tests/browser
+	$(BIN)/python -m pytest -s tests/browser
 ifdef PICTURES
 	for view in overview nodes pending groups drains preemptions migrations slack timeline why; do cp tests/output/dashboard/$$view-light-1440-10.png docs/dashboard/$$view-light.png; done
 	cp tests/output/dashboard/overview-dark-1440-10.png docs/dashboard/overview-dark.png

@@ -7,6 +7,7 @@ image's is read from its layers: Debian's status files and the metadata of each 
 import email
 import hashlib
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from deploy.image import oci
 Kind = Literal["application", "container", "library"]
 _STATUS: Final = "var/lib/dpkg/status.d/"
 _METADATA: Final = ".dist-info/METADATA"
+_VENDORED: Final = "/vendored.txt"
+_NPM: Final = re.compile(r"^# npm package (\S+) (\S+), licence ([^:]+):", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +59,10 @@ def of_wheel(path: Path, *, extras: frozenset[str] = frozenset()) -> Inventory:
     with ZipFile(path) as wheel:
         (name,) = (entry for entry in wheel.namelist() if entry.endswith(_METADATA))
         head = email.message_from_bytes(wheel.read(name))
+        vendored = [each for entry in wheel.namelist() if entry.endswith(_VENDORED) for each in _npm(wheel.read(entry))]
     subject = _distribution(head, kind="application", sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-    found: dict[str, Component] = {}
-    needs: dict[str, tuple[str, ...]] = {}
+    found = {each.purl: each for each in vendored}
+    needs = {subject.purl: tuple(found)}
     wanted = [(subject, head, extras)]
     while wanted:
         needing, said, with_extras = wanted.pop()
@@ -72,6 +76,12 @@ def of_wheel(path: Path, *, extras: frozenset[str] = frozenset()) -> Inventory:
                 wanted.append((needed, message, frozenset(requirement.extras)))
         needs[needing.purl] = tuple(sorted(purls))
     return Inventory(subject=subject, components=_sorted(found), needs=needs)
+
+
+def _npm(listed: bytes) -> Iterator[Component]:
+    """The npm packages of which files lie in the package, by the list beside them."""
+    for name, version, licence in _NPM.findall(listed.decode()):
+        yield Component(name=name, version=version, purl=f"pkg:npm/{quote(name)}@{quote(version)}", license=licence)
 
 
 def _requirements(head: Message, extras: frozenset[str]) -> Iterator[Requirement]:
@@ -136,6 +146,8 @@ def _in_layer(layer: Path) -> Iterator[Component]:
                 yield _debian(email.message_from_bytes(content.read()))
             elif entry.name.endswith(_METADATA):
                 yield _distribution(email.message_from_bytes(content.read()))
+            elif entry.name.endswith(_VENDORED):
+                yield from _npm(content.read())
 
 
 def _debian(control: Message) -> Component:

@@ -15,6 +15,7 @@ from deploy.image.merge import NotOneImage, merge
 from deploy.sbom import cyclonedx, spdx
 from deploy.sbom.__main__ import main
 from deploy.sbom.inventory import Component, Inventory, of_images, of_wheel
+from slackwater.adapters.http import dashboard
 
 CREATED = datetime(2026, 12, 1, tzinfo=UTC)
 SERIAL = UUID("12345678-1234-5678-1234-567812345678")
@@ -66,6 +67,17 @@ def test_what_an_extra_needs_is_in_the_bill_only_with_the_extra(tmp_path: Path) 
     path = a_wheel(tmp_path, ['httpx>=0.28; extra == "client"'])
     assert names(of_wheel(path)) == set()
     assert "httpx" in names(of_wheel(path, extras=frozenset({"client"})))
+
+
+def test_what_lies_in_a_wheel_from_elsewhere_is_in_its_bill(tmp_path: Path) -> None:
+    listed = Path(next(iter(dashboard.__path__))) / "static" / "vendored.txt"
+    path = a_wheel(tmp_path, ["idna"])
+    with zipfile.ZipFile(path, "a") as wheel:
+        wheel.write(listed, f"slackwater/dashboard/{listed.name}")
+    found = of_wheel(path)
+    (uplot,) = (each for each in found.components if each.name == "uplot")
+    assert (uplot.purl.partition("@")[0], uplot.license) == ("pkg:npm/uplot", "MIT")
+    assert {purl.partition("@")[0] for purl in found.needs[found.subject.purl]} == {"pkg:npm/uplot", "pkg:pypi/idna"}
 
 
 def test_versions_are_those_of_the_lock_file(tmp_path: Path) -> None:

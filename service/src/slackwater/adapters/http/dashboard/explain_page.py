@@ -170,12 +170,13 @@ def _instead(instead: Json | None, node: str | None) -> str:
     if instead is None:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{_linked("node", each["node"])}</th><td class="number">{each["score"]:,}</td>'
-        f"<td>{escape(_difference(each['difference']))}</td></tr>"
+        f'<tr><th scope="row">{_linked("node", each["node"])}</th>'
+        f'<td class="number" data-label="Score">{each["score"]:,}</td>'
+        f'<td data-label="Compared">{escape(_difference(each["difference"]))}</td></tr>'
         for each in instead["nodes"]
     )
     head = "".join(f'<th scope="col">{title}</th>' for title in ("Node", "Score", "Compared"))
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+    table = f'<table class="free"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>' if rows else ""
     best = f", the best {len(instead['nodes'])}:" if instead["feasible"] > len(instead["nodes"]) else ":" if rows else "."
     takes = f"{count_text(instead['feasible'], 'other node')} would take the pod{best}"
     items = "".join(_reason(reason, counted=True) for reason in merged(instead["reasons"]))

@@ -40,7 +40,7 @@ class DrainsView {
     const open = new Set([...this.element.querySelectorAll("details[open]")].map((found) => found.dataset.node));
     const shown = entries.slice(0, 200);
     const more = total > shown.length ? [el("p", { class: "dim" }, `${number(shown.length)} of ${number(total)} are shown.`)] : [];
-    this.element.replaceChildren(...more, el("div", { class: "cards" }, ...shown.map((drain) => this.card(drain, entries.length <= 6 || open.has(drain.node)))));
+    this.element.replaceChildren(...more, el("div", { class: "cards roomy" }, ...shown.map((drain) => this.card(drain, entries.length <= 6 || open.has(drain.node)))));
     if (focused) this.element.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
   }
 

@@ -45,7 +45,7 @@ class PreemptionsView {
     const { total, entries } = state.list("preemptions");
     const focused = this.list.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const more = total > SHOWN ? [el("p", { class: "dim" }, `${number(SHOWN)} of ${number(total)} are shown.`)] : [];
-    this.list.replaceChildren(...more, entries.length ? el("div", { class: "cards" }, ...entries.slice(0, SHOWN).map(card)) : empty("No preemption is under way."));
+    this.list.replaceChildren(...more, entries.length ? el("div", { class: "cards roomy" }, ...entries.slice(0, SHOWN).map(card)) : empty("No preemption is under way."));
     if (focused) this.list.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
     this.nominations.draw(state);
   }
