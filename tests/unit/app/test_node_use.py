@@ -9,6 +9,7 @@ from slackwater.app import node_use, rbac
 from slackwater.app.node_use import NodeUseLoop
 from slackwater.app.settings import Settings, loads
 from slackwater.model.ids import NodeName
+from slackwater.model.resources import LARGEST_AMOUNT
 from tests.support.builders import amounts
 
 pytestmark = pytest.mark.anyio
@@ -39,6 +40,16 @@ async def test_each_node_has_what_it_uses_and_their_sum_is_known() -> None:
     assert loop.latest.of == dict.fromkeys((NodeName("n0"), NodeName("n1")), amounts("251m", "1Gi")), "rounded up"
     assert loop.latest.total == amounts("502m", "2Gi")
     assert [(call.path, call.timeout_seconds) for call in metrics.calls] == [("/apis/metrics.k8s.io/v1beta1/nodes", 30.0)]
+
+
+async def test_an_amount_that_no_node_can_have_is_bounded() -> None:
+    metrics = Metrics()
+    usage = {"cpu": "9e99", "memory": "-1"}
+    metrics.answers = [Response(200, json.dumps({"items": [{"metadata": {"name": "n"}, "usage": usage}]}).encode())]
+    loop = NodeUseLoop(metrics)
+    await loop.read()
+    assert loop.latest is not None
+    assert loop.latest.total == (LARGEST_AMOUNT, 0)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from typing import Final, Literal, get_args
 #: - nomination: nominating nodes for pods, apart from preemptors. Filter still names one node.
 Activity = Literal["scale-down", "scale-up", "preemption", "migration", "nomination"]
 ACTIVITIES: Final[tuple[Activity, ...]] = get_args(Activity)
+#: Characters of a note in a line: more than `slackwater pause` writes. Whoever writes the ConfigMap by hand may write more.
+_LONGEST_NOTE: Final = 700
 #: The key that pauses every activity.
 ALL: Final = "all"
 
@@ -34,10 +36,11 @@ def pauses_of(data: Mapping[str, str]) -> tuple[Pause, ...]:
 
 
 def pause_text(pauses: Iterable[Pause]) -> str:
-    """What is paused, in one line for people; empty if nothing is."""
+    """What is paused, in one line for people; empty if nothing is. A note that is very long is cut, and ends with dots then."""
     by_note: dict[str, list[Activity]] = {}
     for pause in pauses:
-        by_note.setdefault(pause.note, []).append(pause.activity)
+        note = pause.note if len(pause.note) <= _LONGEST_NOTE else f"{pause.note[:_LONGEST_NOTE]}..."
+        by_note.setdefault(note, []).append(pause.activity)
     named = {note: "everything" if tuple(found) == ACTIVITIES else ", ".join(found) for note, found in by_note.items()}
     parts = (f"{activities} {note}".rstrip() for note, activities in named.items())
     return f"Paused: {'; '.join(parts)}. `slackwater resume` ends it." if by_note else ""

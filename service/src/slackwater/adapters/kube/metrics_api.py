@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from slackwater.model.resources import Amounts, amounts_of
+from slackwater.model.resources import LARGEST_AMOUNT, Amounts, amounts_of
 from slackwater_protocol.units import byte_count, milli_cpu
 
 PODS: Final = "/apis/metrics.k8s.io/v1beta1/pods"
@@ -37,9 +37,11 @@ class _MetricsList(msgspec.Struct):
 
 
 def used_of(page: bytes) -> Iterator[tuple[Measured, Amounts]]:
-    """What each object of a list uses, a pod with all its containers. Raises `msgspec.MsgspecError` or `ValueError`."""
+    """What each object of a list uses, a pod with all its containers; from 0 to the largest amount that counts.
+
+    Raises `msgspec.MsgspecError` or `ValueError`."""
     for item in msgspec.json.decode(page, type=_MetricsList).items:
         usages: tuple[Mapping[str, str], ...] = (item.usage, *(each.usage for each in item.containers))
         cpu = sum(milli_cpu(usage.get("cpu", "0")) for usage in usages)
         memory = sum(byte_count(usage.get("memory", "0")) for usage in usages)
-        yield item.metadata, amounts_of((cpu, memory))
+        yield item.metadata, amounts_of([max(0, min(each, LARGEST_AMOUNT)) for each in (cpu, memory)])
