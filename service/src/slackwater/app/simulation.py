@@ -19,6 +19,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, get_args
 
+import msgspec
+
 from slackwater.app.offline.cluster import Cluster, read_cluster, with_profiles
 from slackwater.app.offline.files import fetch_cluster, load_cluster
 from slackwater.app.offline.known_groups import CLOUD_GROUP_LABELS, with_group_labels
@@ -92,10 +94,7 @@ def from_file(path: str | os.PathLike[str], **options: Unpack[Options]) -> "Simu
 
 def from_objects(objects: Iterable[Mapping[str, Any]], **options: Unpack[Options]) -> "Simulation":
     """Takes objects of the Kubernetes API as dictionaries; a List may be among them. Raises `BadInput`."""
-    try:
-        documents = [json.loads(json.dumps(each)) for each in objects]
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadInput([f"{error}: want dictionaries as json.load returns them"], argument="objects") from error
+    documents = _documents(objects, "objects")
     return simulation_of(lambda request: read_cluster(*documents, request=request, add_missing=True), "objects", **options)
 
 
@@ -119,6 +118,19 @@ def from_kubeconfig(
     return simulation_of(read, "the cluster", **options)
 
 
+def _documents(objects: Iterable[Mapping[str, Any]], argument: str) -> list[msgspec.Raw]:
+    """The objects as JSON. YAML's dates among them are written as the API server does."""
+    documents = []
+    for at, each in enumerate(objects):
+        if not isinstance(each, Mapping):
+            raise BadInput([f"[{at}]: got {type(each).__name__}, want a dictionary"], argument=argument)
+        try:
+            documents.append(msgspec.Raw(msgspec.json.encode(each)))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadInput([f"[{at}]: {error}, want what JSON can hold"], argument=argument) from error
+    return documents
+
+
 def _waited_for(work: Callable[[], Awaitable[T]]) -> T:
     import anyio
 
@@ -135,6 +147,8 @@ def simulation_of(
 ) -> "Simulation":
     """The cluster that `read` returns. `source` names it in errors; `settings`: those of `config`, if they have been read.
     Raises `SimulationError`."""
+    if odd := sorted(options.keys() - Options.__annotations__.keys()):  # Python checks no names that a TypedDict lists
+        raise BadInput([f"got an unknown argument, want one of {', '.join(Options.__annotations__)}"], argument=odd[0])
     given = _settings(options.get("config")) if settings is None else settings
     with _errors(source):
         cluster = read(_version_request(options, given or Settings()))
@@ -192,9 +206,11 @@ class Simulation:
         configuration: Mapping[str, Any] | None = None,
     ) -> "Simulation":
         """The simulation with these changes, as `--suppose` makes them. Raises `BadInput`, which says where it is wrong."""
+        plain = [msgspec.json.decode(each) for each in _documents(objects, "objects")]
+        _documents(remove, "remove")
         with _errors(self.source):
             settings = configured(self.settings, configuration or {})
-            return replace(self, read=suppose(self.read, objects=objects, remove=remove), settings=settings)
+            return replace(self, read=suppose(self.read, objects=plain, remove=remove), settings=settings)
 
     def placement(self, *, sequential: bool = False) -> Iterator[PlacementLine]:
         """Where each pending pod could go, and why not elsewhere. `sequential`: each is placed before the next is judged."""
@@ -234,8 +250,8 @@ class Simulation:
         `use`: what pods use; only the command line measures it."""
         from slackwater.app.worth.report import worth_answer
 
-        if not timedelta() < horizon <= _LONGEST_HORIZON:
-            wanted = f"got {horizon}, want more than nothing and at most {_LONGEST_HORIZON.days} days"
+        if not timedelta(seconds=1) <= horizon <= _LONGEST_HORIZON:
+            wanted = f"got {horizon}, want at least a second and at most {_LONGEST_HORIZON.days} days"
             raise BadInput([wanted], argument="horizon")
         cluster = self.cluster
         if not (cluster.nodes and cluster.pods):  # without pods every node would count as empty

@@ -30,7 +30,12 @@ class Webhook:
 
     async def send(self, text: str) -> None:
         """Sends a message. Raises `Undelivered`."""
-        url = self._checked(await anyio.to_thread.run_sync(self._read))
+        try:
+            with anyio.fail_after(self.seconds):
+                text_of_file = await anyio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+        except TimeoutError as error:
+            raise Undelivered(f"{self.url_file}: could not be read within {self.seconds:g} s") from error
+        url = self._checked(text_of_file)
         try:
             with anyio.fail_after(self.seconds):
                 async with (
