@@ -9,9 +9,11 @@ from random import Random
 
 import pytest
 
+from slackwater.model.nodegroups import ZONE
 from tests.faults.virtualloop import run_virtually
 from tests.support.awsfleet import Fleet
 from tests.support.awsscene import ZONES, AwsScene, aws_scene
+from tests.support.builders import a_pod
 
 pytestmark = [pytest.mark.anyio]
 
@@ -98,6 +100,16 @@ async def test_a_group_without_stock_backs_off_within_a_loop_and_another_serves(
         assert {backoff.code for backoff in backoffs} == {"InsufficientInstanceCapacity"}
         await scene.pass_time(900)
         assert (scene.pending(), len(scene.live()), scene.desired()) == (0, 3, 3)
+
+
+async def test_pods_bound_to_zones_are_served_by_a_group_without_nodes() -> None:
+    async with aws_scene() as scene:
+        scene.fleet.has("asg", zones=ZONES, is_protected=True)
+        scene.wants(*(a_pod(f"in-{zone}", cpu="3", memory="1Gi", node_selector={ZONE: zone}) for zone in ZONES[1:]))
+        await scene.loop()
+        await until(scene, lambda: not scene.pending())
+        assert scene.pending() == 0
+        assert len(scene.live()) <= 3, "AWS fills the first zone, too"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -155,6 +155,27 @@ def test_a_zone_of_the_providers_template_is_no_word_on_the_other_zones() -> Non
     assert [each.template.node.labels[ZONE] for each in found if each.template] == ["a", "b"]
 
 
+@pytest.mark.parametrize("there", [[], [("n-0", "a"), ("n-1", "a")], [("n-0", "a"), ("n-1", "b")]])
+def test_zones_that_the_provider_names_are_planned_before_they_have_nodes(there: list[tuple[str, str]]) -> None:
+    said, disks = node("said", zone=""), "topology.ebs.csi.aws.com/zone"
+    found = planned(
+        EVEN_ZONES, [node(*each, labels={disks: each[1]}) for each in there], coming=3, template=said, zones=("a", "b", "c")
+    )
+    by_zone = {each.template.node.labels[ZONE]: each for each in found if each.template is not None}
+    assert sorted(by_zone) == ["a", "b", "c"]
+    assert sum(each.group.target for each in found) == len(there) + 3
+    assert [len(by_zone[zone].nodes) for zone in "abc"] == [sum(at == zone for _, at in there) for zone in "abc"]
+    assert by_zone["c"].group.target > 0, "what comes goes to the smallest"
+    other = by_zone["c"].template
+    assert other is not None
+    assert (other.node.labels.get(disks), other.node.labels[TYPE]) == ("c" if there else None, "m.4")
+
+
+def test_zones_that_the_provider_names_are_none_where_it_does_not_spread_evenly() -> None:
+    (one,) = planned(CLOUD_CHOOSES, [], template=node("said", zone=""), zones=("a", "b"))
+    assert one.whole is None
+
+
 def test_an_even_spread_does_not_say_which_type_comes() -> None:
     found = planned(EVEN_ZONES, [node("n-0"), node("n-1", "b", "8")])
     assert [each.template.node.allocatable.cpu for each in found if each.template] == [4000, 4000]

@@ -123,7 +123,8 @@ class NodeGroup:
     refuse to delete machines of the group now, "" if it knows of no reason. `price_micros`: the provider's price of one such
     node for an hour, in millionths of its currency; None if it says none. `choice`: who chooses the variant of a new node. No
     provider takes a variant from us yet, so none says "plan". `id`: the provider's name of the group, "" if that is `name`.
-    `owned_by`: the annotation of the group's own object that names its autoscaler; None without it.
+    `owned_by`: the annotation of the group's own object that names its autoscaler; None without it. `zones`: those in which new
+    nodes come, if the provider knows them; else the group's nodes show them.
     """
 
     name: GroupName
@@ -139,6 +140,7 @@ class NodeGroup:
     choice: VariantChoice = CLOUD_CHOOSES
     id: str = ""
     owned_by: str | None = None
+    zones: tuple[str, ...] = ()
 
 
 class Membership:

@@ -22,7 +22,7 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, Tem
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan
 from slackwater.controllers.scaleup.template import LATER_SECONDS, MANY, OF_ZONE, without_zone
 from slackwater.model.node_taints import taint_id
-from slackwater.model.nodegroups import GroupName, NodeGroup, VariantChoice
+from slackwater.model.nodegroups import EVEN_ZONES, ZONE, GroupName, NodeGroup, VariantChoice
 from slackwater.model.objects import Node, Pod
 from slackwater.model.prices import capacity_type_of, instance_type_of, zone_of
 from slackwater.model.resources import amounts_of, sum_of
@@ -84,15 +84,17 @@ class Variant:
 
 def variants_of(group: NodeGroup, members: Members, make: TemplateMaker) -> list[Variant]:
     """The group as it is planned: at least one variant."""
+    if len(group.zones) > 1 and not members.by_key:
+        members = replace(members, by_key=by_variant(members.nodes))
     keys = members.by_key
     kinds: Mapping[VariantKey, Template] = {}
     if len(keys) > 1 and group.choice.types == "cloud":
         by_type, make = _of_now(group, members, make)
         kinds = _kinds(group, by_type, make)
-    parts = {} if len(keys) < 2 else _parts(group, members)
+    parts = _parts(group, members) if len(keys) > 1 or len(group.zones) > 1 else {}
     if len(parts) > 1:
         return _split(group, members, parts, kinds, make)
-    template = make(group, members.nodes, lambda _: True)
+    template = make(group, members.nodes, _any)
     zones = sorted({key.zone for key in keys if key.zone})
     if template is not None and kinds:
         template = weakest_of(template, list(kinds.values()), unsure=_types_text(kinds))
@@ -177,6 +179,8 @@ def _parts(group: NodeGroup, members: Members) -> dict[_PartKey, list[Node]]:
     """The nodes of each variant that is planned as a group of its own, those of the largest first. A node without a zone counts
     for the largest: the cloud has not said yet where it is."""
     found: dict[_PartKey, list[Node]] = {}
+    if group.choice == EVEN_ZONES and not group.options.all_or_nothing:
+        found = {(zone,): [] for zone in group.zones}  # zones without nodes yet, too
     homeless: list[Node] = []
     has_zones = any(key.zone for key in members.by_key) and group.choice.zones in ("plan", "evenly")
     for key, some in members.by_key.items() if not group.options.all_or_nothing else ():
@@ -214,7 +218,7 @@ def _split(
             min_size=lacking[at],
             template=said,
         )
-        template = make(own, nodes, _in_part(choice, part))
+        template = make(own, nodes, _in_part(choice, part)) if nodes else _in_zone(make(own, members.nodes, _any), part)
         if template is not None and kinds:
             template = weakest_of(template, list(kinds.values()), unsure=_types_text(kinds))
         found.append(
@@ -227,6 +231,20 @@ def _split(
             )
         )
     return found
+
+
+def _any(_: VariantKey) -> bool:
+    return True
+
+
+def _in_zone(template: Template | None, part: _PartKey) -> Template | None:
+    """The template as a node of a zone without nodes yet, from what the group's other nodes or its provider say."""
+    if template is None:
+        return None
+    (zone,) = part
+    labels = {key: zone for key in (ZONE, *template.node.labels) if key.endswith("/zone")}
+    node = without_zone(template.node)
+    return replace(template, node=structs.replace(node, labels={**node.labels, **labels}), differing=frozenset())
 
 
 def _shared_out(count: int, sizes: Sequence[int], *, evenly: bool) -> list[int]:

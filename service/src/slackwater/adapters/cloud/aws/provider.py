@@ -112,6 +112,7 @@ class AwsGroups:
             options=self._read(group.name, lambda: options_of(group), NO_OPTIONS),
             undeletable=_SUSPENDED.format("Terminate") if "Terminate" in group.suspended else "",
             choice=choice_of_provider(self.name, group.name),
+            zones=group.zones,
         )
 
     def _read(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
