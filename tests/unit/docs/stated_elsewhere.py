@@ -382,6 +382,8 @@ PUBLISHED: Final[tuple[Stated, ...]] = (
     ),
     stated("extender", "{} %, and {} at least", Settings().extender.percentage_of_nodes_to_score, scheduler._LEAST_SAMPLE),
     stated("extender", "which takes {} % to {} %", _scored(1_000_000) // 10_000, 50),
+    stated("install", "{} MB more compressed", *_adr(280, r"grows by ([\d.]+) MB compressed")),
+    stated("aws", "{} MiB of memory more", *_adr(280, r"(\d+) MiB of memory where")),
     stated("install", "{} MB compressed, {} MB unpacked", *_adr(199, r"(\d+) MB compressed, (\d+) MB unpacked")),
     stated("dashboard", "at {} and {:,} px", *_adr(210, r"at (\d+) and at (1,440) px")),
 )
