@@ -25,7 +25,7 @@ class Scene:
         self.machine = self.fleet.has("asg", desired=1).machines[0]
         self.warnings: list[MachineWarning] = []
         self.takes = True
-        self.leads = True
+        self.reads = True
         self.queue: InterruptionQueue
 
     def name_of(self, id_: str) -> InstanceId | None:
@@ -40,7 +40,7 @@ class Scene:
 async def scene(anyio_backend: str) -> AsyncIterator[Scene]:
     scene = Scene()
     async with client_of(scene.fleet.answer) as client:
-        scene.queue = InterruptionQueue(client, URL, name_of=scene.name_of, take=scene.take, leads=lambda: scene.leads)
+        scene.queue = InterruptionQueue(client, URL, name_of=scene.name_of, take=scene.take, reads=lambda: scene.reads)
         yield scene
 
 
@@ -83,22 +83,22 @@ async def test_other_messages_are_deleted_and_say_nothing(scene: Scene, body: st
     assert (scene.warnings, scene.fleet.messages) == ([], {})
 
 
-async def test_only_the_leader_reads_and_a_queue_that_refuses_is_tried_again(scene: Scene, monkeypatch: Any) -> None:
+async def test_it_is_read_only_by_a_leader_and_a_queue_that_refuses_is_tried_again(scene: Scene, monkeypatch: Any) -> None:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
-        scene.leads = len(pauses) > 1
+        scene.reads = len(pauses) > 1
         if len(pauses) == 4:
             raise anyio.get_cancelled_exc_class()
         await anyio.lowlevel.checkpoint()
 
     monkeypatch.setattr("slackwater.adapters.cloud.aws.interruptions.anyio.sleep", sleep)
-    scene.leads, scene.takes = False, False
+    scene.reads, scene.takes = False, False
     scene.fleet.errors.append(RefusedRequest("AccessDenied", "sqs:ReceiveMessage", 403))
     scene.fleet.interrupt(scene.machine.id)
     with capture_logs() as logs, pytest.raises(anyio.get_cancelled_exc_class()):
         await scene.queue.run()
     assert pauses == [5.0] * 4
-    assert scene.fleet.calls["ReceiveMessage"] == 2, "not while another leads"
+    assert scene.fleet.calls["ReceiveMessage"] == 2, "not before it may"
     assert [entry["problem"] for entry in logs] == ["receive_message: AccessDenied: sqs:ReceiveMessage"]

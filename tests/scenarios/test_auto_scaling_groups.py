@@ -44,9 +44,7 @@ async def test_a_burst_a_stock_out_an_interruption_and_to_zero_and_back() -> Non
         for name in ("asg-1", "asg-2"):
             fleet.has(name, zones=ZONES, types=["m5.xlarge", "m6i.xlarge"], max_size=400, is_protected=True)
         fleet.stock |= {(zone, "m5.xlarge"): 30 for zone in ZONES}  # the others are m6i
-        scene.runs("web", [])
-        for _ in range(500):
-            scene._make("web", "3", None)
+        scene.begins(500)
         await scene.loop()
         calls_of(fleet)
         peak = 0
@@ -74,13 +72,10 @@ async def test_a_burst_a_stock_out_an_interruption_and_to_zero_and_back() -> Non
         assert (scene.pending(), len(scene.live()), scene.desired()) == (0, 500, 500)
         assert fleet.messages == {}
         # To zero and back.
-        scene.workloads.clear()
-        scene.finishes(list(scene.pods))
+        scene.ends(len(scene.pods))
         await scene.pass_time(600)
         assert (scene.live(), scene.desired()) == ([], 0)
-        scene.runs("web", [])
-        for _ in range(20):
-            scene._make("web", "3", None)
+        scene.begins(20)
         await scene.pass_time(200)
         assert (scene.pending(), len(scene.live())) == (0, 20)
         assert fleet.unasked == []
@@ -123,15 +118,17 @@ async def _storm(seed: int) -> None:
         fleet = scene.fleet
         for name in ("asg-1", "asg-2"):
             fleet.has(name, zones=ZONES, types=["m5.xlarge", "m6i.xlarge"], max_size=40, is_protected=True)
-        scene.runs("web", [])
         pods = rng.randint(5, 25)
-        for _ in range(pods):
-            scene._make("web", "3", None)
+        scene.begins(pods)
         interrupted = 0
         for step in range(60):
             await scene.pass_time(10)
             assert scene.desired() <= pods + interrupted, f"{scene.time.seconds} s: bought twice"
-            if step in (20, 40) and rng.random() < 0.5:
+            if step == 10:  # a third of the pods ends, and comes again when their machines have gone
+                scene.ends(pods // 3)
+            if step == 40:
+                scene.begins(pods // 3)
+            if step in (20, 45) and rng.random() < 0.5:
                 scene.restart()
             if step == 30 and scene.live():
                 fleet.interrupt(rng.choice(scene.live()).id)
@@ -143,7 +140,7 @@ async def _storm(seed: int) -> None:
         fleet.stock.clear()
         await until(scene, lambda: (scene.pending(), len(scene.live()), scene.desired()) == (0, pods, pods))
         assert (scene.pending(), len(scene.live()), scene.desired()) == (0, pods, pods)
-        scene.workloads.clear()
-        scene.finishes(list(scene.pods))
+        assert (fleet.below, fleet.ended_twice) == ([], [])
+        scene.ends(len(scene.pods))
         await until(scene, lambda: not scene.live())
         assert (scene.live(), scene.desired(), fleet.unasked) == ([], 0, [])

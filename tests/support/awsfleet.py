@@ -69,7 +69,9 @@ class FleetGroup:
 class Fleet:
     """`stock`: machines that are to be had by zone and type (absent: any number). `quota`: machines of all groups.
 
-    `unasked`: machines that the fleet ended because the desired capacity was below their number. `calls` by operation.
+    `unasked`: machines that the fleet ended because the desired capacity was below their number. `below`: desired capacities
+    that were set below the number of machines. `ended_twice`: machines whose end was asked for again, lowering the desired
+    capacity again. `calls` by operation.
     """
 
     now: Callable[[], float]
@@ -85,6 +87,8 @@ class Fleet:
     calls: Counter[str] = field(default_factory=Counter)
     requests: list[Request] = field(default_factory=list)
     unasked: list[str] = field(default_factory=list)
+    below: list[tuple[str, int]] = field(default_factory=list)
+    ended_twice: list[str] = field(default_factory=list)
     lost: deque[bool] = field(default_factory=deque)
     #: Errors for the next requests, whatever they ask.
     errors: deque[RefusedRequest] = field(default_factory=deque)
@@ -279,6 +283,8 @@ class Fleet:
         if desired < group.min_size:
             text = f"New SetDesiredCapacity value {desired} is below min value {group.min_size} for the AutoScalingGroup."
             raise RefusedRequest("ValidationError", text)
+        if desired < len(group.live()):
+            self.below.append((group.name, desired))
         if desired != group.desired:
             group.desired, group.changed_at, group.failed_at = desired, self.now(), -1e9
         self._reconcile(group)
@@ -300,6 +306,8 @@ class Fleet:
             text = f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance without replacement"
             raise RefusedRequest("ValidationError", f"{text} will violate group's min size constraint.")
         machine = next(m for m in group.machines if m.id == id_)
+        if lowers and machine.ended_at is not None:
+            self.ended_twice.append(id_)
         machine.ended_at = self.now() if machine.ended_at is None else machine.ended_at
         group.desired -= lowers
         group.changed_at = self.now()

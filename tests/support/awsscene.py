@@ -87,7 +87,7 @@ class AwsScene(ShrinkScene):
         self.provider = AwsProvider(self.client, tags={OWNED: ""}, now=self.time.wall)
         super()._begin()
         self.queue = InterruptionQueue(
-            self.client, "queue", name_of=self.provider.name_of, take=self._warned, leads=lambda: True
+            self.client, "queue", name_of=self.provider.name_of, take=self._warned, reads=lambda: True
         )
 
     def _wall(self) -> float:
@@ -132,6 +132,17 @@ class AwsScene(ShrinkScene):
                 await self.queue.once()
             except ProviderError:
                 assert self.is_faulty
+
+    def begins(self, count: int) -> None:
+        """So many pods come, each of which takes a machine for itself."""
+        if "web" not in self.workloads:
+            self.runs("web", [])
+        for _ in range(count):
+            self._make("web", "3", None)
+
+    def ends(self, count: int) -> None:
+        """So many pods end for good."""
+        self.finishes(list(self.pods)[:count])
 
     def live(self) -> list[FleetMachine]:
         return [machine for group in self.fleet.groups.values() for machine in group.live()]

@@ -6,8 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import yaml
+from structlog.testing import capture_logs
 
 from slackwater.adapters.api_calls import NotSent, Unanswered, ask
 from slackwater.adapters.kube.client import open_client
@@ -103,6 +105,18 @@ async def test_an_external_provider_is_reached_as_configured(api: FakeApi, tmp_p
     assert 50 < server.calls[0].seconds <= 100.1
     assert server.asked("NodeGroupGetOptions")[0].defaults.scaleDownUtilizationThreshold == 0.5
     assert server.asked("NodeGroupGetOptions")[0].defaults.scaleDownUnneededDuration.seconds == 600
+
+
+async def test_a_queue_of_interruptions_has_a_task_that_waits_until_machines_are_known(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "x")
+    section = {"region": "eu-west-1", "tags": {"k": "v"}, "interruptionQueue": "http://127.0.0.1:1/1/queue"}
+    async with clouds_of(_body({"autoscaler": {"providers": {"aws": section}}}), api, tmp_path) as clouds:
+        with capture_logs() as logs, anyio.move_on_after(0.3):
+            await clouds.tasks["aws interruptions"]()
+        assert logs == [], "nobody is asked yet"
 
 
 async def test_without_a_region_of_aws_the_section_is_named(

@@ -88,7 +88,11 @@ async def open_clouds(
             aws = AwsProvider(client_of_aws, **_aws_groups(settings, now))
             providers.append(ConfiguredProvider(aws, _entries(settings, "aws")))
             if (url := (settings.autoscaler.providers.aws or Aws()).interruption_queue) is not None:
-                queue = InterruptionQueue(client_of_aws, url, name_of=aws.name_of, take=on_warning, leads=leads)
+
+                def reads() -> bool:  # a warning about a machine that is not listed yet would be taken for another's
+                    return leads() and aws.knows_machines
+
+                queue = InterruptionQueue(client_of_aws, url, name_of=aws.name_of, take=on_warning, reads=reads)
                 tasks["aws interruptions"] = queue.run
         yield Clouds(providers=tuple(providers), tasks=tasks)
 

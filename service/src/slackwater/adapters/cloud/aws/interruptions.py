@@ -1,6 +1,7 @@
 """Warnings that machines will stop, from a queue (SQS) to which EventBridge sends what EC2 says of spot machines.
 
-A message is deleted once it was taken, or if it says nothing that is wanted; else it comes again. Only the leader reads.
+A message is deleted once it was taken, or if it says nothing that is wanted; else it comes again. Only a leader reads, once it
+knows the machines of its groups.
 """
 
 import json
@@ -27,14 +28,15 @@ _NOTICE_SECONDS: Final = 120.0
 _BATCH: Final = 10
 _WAIT_SECONDS: Final = 20
 _CALL_SECONDS: Final = 30.0
-#: The pause while another replica leads, or a message was not taken.
+#: The pause while it is not read, or a message was not taken.
 _PAUSE_SECONDS: Final = 5.0
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
 
 
 class InterruptionQueue:
     """Reads the queue at `url`. `name_of`: the name of a machine by AWS' id, None if it is in none of our groups. `take`: takes
-    a warning; False if it should come again. `leads`: whether this replica reads now."""
+    a warning; False if it should come again. `reads`: whether
+    it is read now."""
 
     def __init__(
         self,
@@ -43,20 +45,20 @@ class InterruptionQueue:
         *,
         name_of: Callable[[str], InstanceId | None],
         take: Callable[[MachineWarning], bool],
-        leads: Callable[[], bool],
+        reads: Callable[[], bool],
     ) -> None:
         self._client = client
         self._url = url
         self._name_of = name_of
         self._take = take
-        self._leads = leads
+        self._reads = reads
 
     async def run(self) -> None:
         """Reads until cancelled. A queue that cannot be read is logged and tried again, later each time."""
         failures = 0
         while True:
             try:
-                everything = await self.once() if self._leads() else False
+                everything = await self.once() if self._reads() else False
                 failures = 0
             except ProviderError as error:
                 failures += 1

@@ -73,6 +73,8 @@ class AwsGroups:
         self._lacking: dict[GroupName, float] = {}
         #: Each machine of the groups when they were last listed, and its group, by AWS' id.
         self._owners: dict[str, tuple[GroupName, InstanceId]] = {}
+        #: Whether the groups have been listed.
+        self.knows_machines = False
         self._reported: set[tuple[GroupName, str]] = set()
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
@@ -80,6 +82,7 @@ class AwsGroups:
             found = [self._changes.known(group) for group in (await self._finder.all()).values() if self._scales(group)]
             self._changes.keep(group.name for group in found)
             self._owners = {machine.id: (group.name, machine.name) for group in found for machine in group.machines}
+            self.knows_machines = True
             lacking = {group.name for group in found if group.desired > group.live}
             self._lacking = {name: self._lacking.get(name, self._now()) for name in lacking}
             failures = await launch_failures(self._client, self._lacking, now=self._now())
