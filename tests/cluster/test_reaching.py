@@ -161,7 +161,7 @@ async def test_commands_reach_the_service_through_the_api_server(
     assert [line["feasible"] for line in map(json.loads, out.splitlines()) if line["pod"] == f"{ground.name}/large"] == [[]]
 
     code, _, err = await asked(control_plane, ground, "explain", "pod", f"{ground.name}/nobody")
-    assert code == 1
+    assert code == 3
     assert f"pod kube-system/{replica}/explain/pods/{ground.name}/nobody: got status 404" in err
 
 
@@ -172,7 +172,7 @@ async def test_a_replica_that_does_not_answer_is_passed_over_and_named_if_none_d
     await kubelet.forward({f"{ground.name}-a": free_ports.take(), f"{ground.name}-b": ops_port(service)})
     await make_replica(ground, f"{ground.name}-a")
     code, _, err = await asked(control_plane, ground, "dumpstate", "-o", "json")
-    assert code == 1
+    assert code == 4
     assert f"slackwater: pod kube-system/{ground.name}-a, port {OPS}: " in err
     assert "want the rights to get and create pods/portforward" in err
 
@@ -184,7 +184,7 @@ async def test_a_replica_that_does_not_answer_is_passed_over_and_named_if_none_d
 
 async def test_without_a_service_it_is_said_what_was_looked_for(ground: Ground, control_plane: ControlPlane) -> None:
     code, _, err = await asked(control_plane, ground, "dumpstate")
-    assert code == 1
+    assert code == 4
     assert f"found none that runs of the Pods with the label name={ground.name} in namespace kube-system" in err
     assert "--scheduler-name names another scheduler" in err
 
@@ -202,7 +202,7 @@ async def test_without_the_right_to_list_pods_the_right_is_named(
     kubeconfig["users"][0]["user"] = {}
     (tmp_path / "anonymous.yaml").write_text(yaml.safe_dump(kubeconfig))
     code, _, err = await asked(str(tmp_path / "anonymous.yaml"), ground, "dumpstate")
-    assert code == 1
+    assert code == 5
     assert "ask for the rights to list pods" in err
 
 

@@ -73,17 +73,32 @@ def named(items: list[Object]) -> dict[tuple[str, str, str], Object]:
 @pytest.mark.parametrize("name", AUTOSCALERS)
 def test_the_roles_are_those_that_the_code_generates(helm: Path, name: str) -> None:
     settings = loads(yaml.safe_dump({**HEADER, **AUTOSCALERS[name]}))
-    want = named(objects(rbac.manifest(settings)))
+    want = named([*objects(rbac.manifest(settings)), rbac.reader_role()])
     seen = named(rendered(helm, {"config": AUTOSCALERS[name]}))
     ours = {key: item for key, item in seen.items() if key[0] in {"ServiceAccount", "ClusterRole", "Role"}}
     assert {key: item for key, item in want.items() if "Binding" not in key[0]} == ours
     assert {key: seen[key] for key in want} == want, "bindings too"
 
 
+def test_readers_get_a_role_that_only_reads_the_service_through_the_api_server(helm: Path) -> None:
+    subject = {"kind": "Group", "name": "on-call", "apiGroup": "rbac.authorization.k8s.io"}
+    machines = {"ipBlock": {"cidr": "10.0.0.0/28"}}
+    seen = rendered(helm, {"readers": [subject], "networkPolicy": {"apiServer": [machines]}})
+    binding = the(seen, "RoleBinding", "slackwater-reader")
+    assert (binding["subjects"], binding["roleRef"]["name"]) == ([subject], "slackwater-reader")
+    (rule,) = the(seen, "Role", "slackwater-reader")["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["services/proxy"], ["get"])
+    service = the(seen, "Service")
+    (port,) = service["spec"]["ports"]
+    assert rule["resourceNames"] == [f"{scheme}:{service['metadata']['name']}:{port['name']}" for scheme in ("http", "https")]
+    ingress = the(seen, "NetworkPolicy")["spec"]["ingress"]
+    assert [each["ports"] for each in ingress if each["from"] == [machines]] == [[{"port": 10298}]]
+
+
 @pytest.mark.parametrize("name", AUTOSCALERS)
 def test_a_shadow_has_the_roles_of_a_reader_and_no_others(helm: Path, name: str) -> None:
     settings = loads(yaml.safe_dump({**HEADER, **AUTOSCALERS[name], "mode": "shadow"}))
-    want = named(objects(rbac.manifest(settings)))
+    want = named([*objects(rbac.manifest(settings)), rbac.reader_role()])
     seen = named(rendered(helm, {"config": AUTOSCALERS[name], "shadow": True}, hooks=True))
     rights = {key: item for key, item in seen.items() if key[0] == "ServiceAccount" or "Role" in key[0]}
     assert rights == want
@@ -297,6 +312,7 @@ def test_an_image_with_a_digest_needs_no_tag(helm: Path) -> None:
         ({"resources": {"requests": {"cpu": ["1"]}}}, "/resources/requests/cpu"),
         ({"config": {"listeners": {"ops": {"address": "127.0.0.1:10298"}}}}, "an address that the kubelet's probes reach"),
         ({"priorityClass": {"create": True}}, "want a name of your own"),
+        ({"readers": [{"kind": "Group", "name": "on-call"}]}, "networkPolicy.apiServer: got nothing"),
         ({"certificates": {"certManager": {"enabled": True}}}, "want the name of an issuer"),
     ],
     ids=lambda part: "" if isinstance(part, dict) else part.replace(" ", "-"),

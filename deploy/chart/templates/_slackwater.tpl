@@ -111,6 +111,9 @@ subjects:
 {{- if and (gt (int .Values.replicas) 1) (ne $mode "scheduler") -}}
 {{- fail (printf "config.leaderElection.mode: got %s, want scheduler with replicas: %d: else each of them places pods" $mode (int .Values.replicas)) -}}
 {{- end -}}
+{{- if and .Values.readers .Values.networkPolicy.enabled (not .Values.networkPolicy.apiServer) -}}
+{{- fail "networkPolicy.apiServer: got nothing, want with readers from where the API server reaches Pods, such as [{ipBlock: {cidr: 10.0.0.0/28}}]" -}}
+{{- end -}}
 {{- if and .Values.priorityClass.create (hasPrefix "system-" .Values.priorityClass.name) -}}
 {{- fail (printf "priorityClass.name: got %s, want a name of your own where priorityClass.create is true" .Values.priorityClass.name) -}}
 {{- end -}}

@@ -98,7 +98,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["why", "pod", "a/b"], "slackwater: argument COMMAND: invalid choice: 'why' (did you mean explain?)"),
         (["rbac"], "slackwater: argument COMMAND: invalid choice: 'rbac' (did you mean config rbac?)"),
         (["config", "chek"], "slackwater: argument COMMAND: invalid choice: 'chek' (did you mean check?)"),
-        (["explain", "pods", "a/b"], "slackwater: argument KIND: invalid choice: 'pods' (did you mean pod?)"),
+        (["explain", "podz", "a/b"], "slackwater: argument KIND: invalid choice: 'podz' (did you mean pod?)"),
         (
             ["serve", "--conf", "x"],
             "slackwater: unrecognized arguments: --conf x; did you mean --config?\nslackwater: see `slackwater serve --help`\n",

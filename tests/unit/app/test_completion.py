@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.app.offline.workload_objects import WORKLOADS
 from slackwater.cli.main import main
 
 TOP = {"demo", "serve", "config", "explain", "dumpstate", "pause", "completion"}
@@ -33,7 +34,7 @@ def needs(shell: str) -> pytest.MarkDecorator:
         ("slackwater ex", {"explain"}),
         ("slackwater simulate ", {"placement", "scale-up", "scale-down", "consolidate"}),
         ("slackwater simulate scale-up --clu", {"--cluster"}),
-        ("slackwater explain ", {"pod", "node", "group", "permit", "migration", "gate"}),
+        ("slackwater explain ", {"pod", "node", "group", *WORKLOADS, "permit", "migration", "gate"}),
         ("slackwater dumpstate -o ", {"table", "json"}),
         ("slackwater pause scale-d", {"scale-down"}),
         ("slackwater config check sl", {"slackwater.yaml"}),

@@ -452,7 +452,7 @@ def test_where_nothing_answers_it_is_said_what_to_look_at(
         """{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
         contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {}}]}"""
     )
-    assert main([*command, "--kubeconfig", str(kubeconfig)]) == 1
+    assert main([*command, "--kubeconfig", str(kubeconfig)]) == 4
     assert "is it up, and is it the one you mean? --kubeconfig and --context name another cluster" in capsys.readouterr().err
 
 

@@ -52,7 +52,7 @@ def test_an_autoscaler_that_removes_nothing_is_a_no(body: dict[str, Any], capsys
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"<html>"])
 def test_an_answer_that_is_no_state_is_a_no(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(body) as (url, _):
-        assert main(["drains", "--url", url]) == 1
+        assert main(["drains", "--url", url]) == 4
     assert "got no dumpstate of this version" in capsys.readouterr().err
 
 
@@ -65,7 +65,7 @@ def test_a_drain_is_cancelled_by_a_post(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_drain_that_is_not_there_is_a_no_in_the_listeners_words(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b'{"detail": "node n1: is not being removed"}', status=404) as (url, _):
-        assert main(["drains", "cancel", "n1", "--url", url]) == 1
+        assert main(["drains", "cancel", "n1", "--url", url]) == 3
     assert capsys.readouterr().err.endswith("node n1: is not being removed\n")
 
 

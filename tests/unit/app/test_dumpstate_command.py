@@ -85,14 +85,14 @@ def test_json_is_handed_on_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_an_answer_that_is_no_state(status: int, body: bytes, want: str, capsys: pytest.CaptureFixture[str]) -> None:
     with answering(body, status=status, at="/dumpstate") as (url, _):
-        assert main(["dumpstate", "--url", url]) == 1
+        assert main(["dumpstate", "--url", url]) == 4
     assert capsys.readouterr().err.startswith(f"slackwater: {url}/dumpstate: {want}")
 
 
 def test_no_listener_answers(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b"", at="/dumpstate") as (url, _):
         pass
-    assert main(["dumpstate", "--url", url]) == 1
+    assert main(["dumpstate", "--url", url]) == 4
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"slackwater: {url}/dumpstate: ")
@@ -112,7 +112,7 @@ def test_a_listener_with_tls_is_verified_by_the_given_ca(tmp_path: Path, capsys:
     authority.cert_pem.write_to_path(str(tmp_path / "ca.crt"))
     with answering(json.dumps(STATE).encode(), tls=context, at="/dumpstate") as (url, _):
         assert main(["dumpstate", "--url", url, "--ca-file", str(tmp_path / "ca.crt")]) == 0
-        assert main(["dumpstate", "--url", url]) == 1
+        assert main(["dumpstate", "--url", url]) == 4
     assert "certificate verify failed" in capsys.readouterr().err
 
 

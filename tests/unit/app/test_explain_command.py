@@ -60,24 +60,26 @@ def test_without_a_terminal_it_is_json(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_what_is_not_there_is_a_no_in_the_listeners_words(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(json.dumps({"detail": "group pool: no provider has reported it"}).encode(), status=404) as (url, _):
-        assert main(["explain", "group", "pool", "--url", url]) == 1
+        assert main(["explain", "group", "pool", "--url", url]) == 3
     assert "group pool: no provider has reported it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [("pod", "web"), ("pod", "a/b/c"), ("node", "a/b"), ("pod", "/web")])
-def test_a_name_of_the_wrong_shape_is_bad_input(words: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [("pod",), ("pod", "a/b/c"), ("node", "a/b"), ("pod", "/web"), ("pod/web", "web"), ("pod", "a/b", "-n", "c")]
+)
+def test_a_name_of_the_wrong_shape_is_bad_input(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *words]) == 2
     assert "want" in capsys.readouterr().err
 
 
 def test_an_unknown_kind_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "deployment", "web"]) == 2
+    assert main(["explain", "configmap", "web"]) == 2
     assert "pod" in capsys.readouterr().err
 
 
 def test_an_answer_that_is_no_explanation_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(json.dumps([]).encode()) as (url, _):
-        assert main(["explain", "node", "n1", "--url", url]) == 1
+        assert main(["explain", "node", "n1", "--url", url]) == 4
     assert "want an explanation" in capsys.readouterr().err
 
 

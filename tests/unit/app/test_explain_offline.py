@@ -53,9 +53,9 @@ def test_nodes_and_groups_are_explained_too(file: str, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("pod", "shop/nobody"), 1, "pod shop/nobody: is not in the file"),
-        (("node", "n9"), 1, "node n9: is not in the file"),
-        (("group", "red"), 1, "group red: neither labels nor the configuration name it; known: blue"),
+        (("pod", "shop/nobody"), 3, "pod shop/nobody: is not in the file"),
+        (("node", "n9"), 3, "node n9: is not in the file"),
+        (("group", "red"), 3, "group red: neither labels nor the configuration name it; known: blue"),
         (("permit", "shop/a"), 2, "explain permit: only a running service knows; want --url, or one of pod, node, group"),
     ],
 )

@@ -12,7 +12,7 @@ from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import History, past_of
+from slackwater.controllers.history.state import History, past_between, past_of
 from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Remembered
@@ -122,8 +122,8 @@ def test_nothing_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        (["pod", "low"], "history pod: got 'low', want NAMESPACE/NAME"),
-        (["pod", "/low"], "history pod: got '/low', want NAMESPACE/NAME"),
+        (["pod", "low/"], "history pod: got 'low/', want NAME or NAMESPACE/NAME"),
+        (["pod", "/low"], "history pod: got '/low', want NAME or NAMESPACE/NAME"),
         (["node", "a/b"], "history node: got 'a/b', want a name without a slash"),
         (["node", "n1", "--since=-1h"], "--since: duration '-1h': negative, want 0 or more"),
         (["group", "pool"], "argument KIND: invalid choice: 'group' (choose from pod, node)"),
@@ -136,12 +136,43 @@ def test_bad_arguments_are_named(arguments: list[str], want: str, capsys: pytest
 
 def test_an_answer_that_is_no_history_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b"{}") as (url, _):
-        assert main(["history", "node", "n1", "--url", url]) == 1
+        assert main(["history", "node", "n1", "--url", url]) == 4
     assert "want a history" in capsys.readouterr().err
 
 
 def test_html_of_another_server_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b"<!DOCTYPE HTML>\n<html><body>not here</body></html>", status=404) as (url, _):
-        assert main(["history", "node", "n1", "--url", url]) == 1
+        assert main(["history", "node", "n1", "--url", url]) == 4
     want = f"slackwater: {url}/history/nodes/n1: got status 404, want 200: a page of HTML, want Slackwater's ops listener\n"
     assert capsys.readouterr().err == want
+
+
+def test_a_time_shows_what_happened_around_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """LOW happened at 22:13:20 in UTC."""
+    body = json.dumps(json_of(past_of(a_history(LOW), "pod", "shop/low", since_ms=None))).encode()
+    for at, want in (("2023-11-14T22:10Z", 1), ("2023-11-14T23:16:00+01:00", 1), ("2023-11-14T22:19Z", 0)):
+        with answering(body) as (url, _):
+            assert main(["history", "pod", "shop/low", "--at", at, "--url", url, "-o", "json"]) == 0
+        assert len(json.loads(capsys.readouterr().out)["entries"]) == want
+
+
+def test_without_an_object_the_whole_cluster_is_meant() -> None:
+    removal = replace(LOW, action=HistoryAction.DRAIN_BEGAN, pod="", uid="", other="", at_ms=LOW.at_ms + 1)
+    later = replace(LOW, at_ms=LOW.at_ms + 600_000)
+    answer = past_between(a_history(later, removal, LOW), LOW.at_ms, LOW.at_ms + 1)
+    assert [entry.action for entry in answer.entries] == [HistoryAction.PREEMPTED, HistoryAction.DRAIN_BEGAN]
+    assert answer.object == "from 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:20.001Z"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        ([], "history: got no object, want KIND NAME, or --at TIME for the whole cluster"),
+        (["--at", "25:00"], "argument --at: got '25:00', want a time such as 10:05 or 2026-11-27T10:05Z"),
+        (["--at", "10:05", "--url", "http://127.0.0.1:1"], "--url: got it without an object, want one"),
+        (["pod", "a", "--at", "10:05", "--since", "1h"], "argument --since: not allowed with argument --at"),
+    ],
+)
+def test_a_time_that_means_nothing_is_refused(arguments: list[str], want: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", *arguments]) == 2
+    assert want in capsys.readouterr().err

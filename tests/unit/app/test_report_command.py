@@ -362,7 +362,7 @@ def test_the_service_is_asked_for_the_time_and_what_it_begins_with(capsys: pytes
 
 def test_a_service_without_a_log_says_why(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b'{"detail": "no log is written: because"}', status=404) as (url, _):
-        assert "want 200: no log is written: because" in run(capsys, "--url", url, code=1)[1]
+        assert "want 200: no log is written: because" in run(capsys, "--url", url, code=3)[1]
 
 
 @pytest.mark.parametrize(

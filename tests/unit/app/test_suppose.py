@@ -144,7 +144,7 @@ def test_a_running_service_is_asked_and_its_answer_is_shown(tmp_path: Path, caps
 
 def test_a_refusal_of_a_running_service_is_shown_in_its_words(capsys: pytest.CaptureFixture[str]) -> None:
     with answering(b'{"detail": "remove[0]: got Node n9, want one that is there"}', status=400) as (url, _):
-        assert main(["simulate", "scale-down", "--live", "--url", url]) == 1
+        assert main(["simulate", "scale-down", "--live", "--url", url]) == 2
     assert "got status 400, want 200: remove[0]: got Node n9" in capsys.readouterr().err
 
 

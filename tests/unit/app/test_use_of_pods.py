@@ -97,6 +97,6 @@ def test_use_that_was_asked_for_and_is_not_known_is_an_error(tmp_path: Path, cap
 
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
-    assert main(["worth", "--cluster", str(file), "--prometheus", "http://127.0.0.1:1"]) == 1
+    assert main(["worth", "--cluster", str(file), "--prometheus", "http://127.0.0.1:1"]) == 4
     assert "--prometheus: http://127.0.0.1:1: " in capsys.readouterr().err
     assert main(["worth", "--cluster", str(file), "--prometheus-token", str(file)]) == 2

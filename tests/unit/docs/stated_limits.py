@@ -24,6 +24,7 @@ from slackwater.app import leader_election, node_use, policies, price_table
 from slackwater.app import process as app_process
 from slackwater.app.counterfactual.durations import FACTOR
 from slackwater.app.offline import scaleup as offline_scaleup
+from slackwater.app.offline import workload_explained
 from slackwater.app.policies import answer_seconds_of, dispatcher_config_of
 from slackwater.app.report.decisions import MOST_LISTED
 from slackwater.app.report.report import MONTH_HOURS
@@ -32,8 +33,8 @@ from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup
 from slackwater.app.worth import use
+from slackwater.cli.commands import output, worth
 from slackwater.cli.commands import report as report_command
-from slackwater.cli.commands import worth
 from slackwater.cluster import planned_nodes
 from slackwater.cluster.nodegroups.status import BackoffPolicy, NodeGroupPolicy
 from slackwater.controllers.audit import loop as audit
@@ -88,6 +89,13 @@ _QUESTIONS: Final = (process._MOST_WAITING - 1, process._QUESTION_WAIT_SECONDS)
 _UNREADY: Final = round(100 * loop_record._UNREADY_SHARE)
 
 DISAGREEMENTS: Final[tuple[Stated, ...]] = (
+    stated("command", "| {} | answered, and the answer is no", output.ANSWERED_NO),
+    stated("command", "| {} | bad input", output.BAD_INPUT),
+    stated("command", "| {} | there is no such object", output.NOT_FOUND),
+    stated("command", "| {} | nothing answers", output.NO_ANSWER),
+    stated("command", "| {} | the account may not ask", output.FORBIDDEN),
+    stated("command", "| {} | interrupted", output.INTERRUPTED),
+    stated("explain", "and at most {} specs are", workload_explained.MOST_ASKED),
     stated("explain", "judges the pod three times, {} s apart", disagreement.LOOK_SECONDS),
     stated("explain", "the same node has to fit for {} s", disagreement.TRIED_SECONDS),
     stated("explain", "by one second for each {} waiting pods", disagreement.TRIED_PER_SECOND),

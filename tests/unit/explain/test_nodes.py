@@ -136,8 +136,12 @@ def test_of_a_removable_node_it_is_said_where_its_pods_would_go() -> None:
     assert explain_node(reported.explain_input(), NodeName("n2")).facts["moves"] == []
 
 
-def test_a_node_that_has_to_stay_is_explained_without_moves() -> None:
-    assert "moves" not in explain_node(a_pool(a_pod("bare", on="n1")).explain_input(), N1).facts
+def test_what_removing_a_node_would_do_is_said_although_it_has_to_stay() -> None:
+    """Somebody may remove it all the same: a pod without a controller would be lost, others would move."""
+    facts = explain_node(a_pool(a_pod("bare", on="n1"), owned("web-1", "n1")).explain_input(), N1).facts
+    assert (facts["lost"], [move["pod"] for move in facts["moves"]]) == (["default/bare"], ["default/web-1"])
+    full = tuple(a_pod(f"full-{n}", on=f"n{n}", cpu="4") for n in (2, 3))
+    assert "moves" not in explain_node(a_pool(owned("web-1", "n1"), *full).explain_input(), N1).facts, "it finds no place"
 
 
 def test_with_consolidation_a_node_in_use_is_left_to_it_and_its_threshold_says_nothing() -> None:

@@ -79,7 +79,7 @@ class DisagreementQuestion:
         return msgspec.json.encode(Judged(refused, binds))
 
     def _is_judged(self, replica: SnapshotReplica, kind: KindId) -> bool:
-        return not skipped_rules(replica.snapshot.of(kind), unknown(watched=self.watched), "")
+        return not skipped_rules(replica.snapshot.of(kind), unknown(watched=self.watched), str)
 
     def _on_its_node(self, replica: SnapshotReplica, uid: PodUid, node: NodeName) -> Reason | None:
         """The verdict on the pod's node without the pod; None if the pod is not there, or cannot be judged."""

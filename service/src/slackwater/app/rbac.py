@@ -16,6 +16,7 @@ from slackwater.app.cleanup import TYPES
 from slackwater.app.clouds import uses_clusterapi, uses_kwok
 from slackwater.app.leader_election import lease_name
 from slackwater.app.policies import slo_classes_of
+from slackwater.app.running_service import PROXIED
 from slackwater.app.settings import Settings
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP, CLUSTER_API_GROUP, PAUSE_CONFIG_MAP, SCHEDULER_NAMESPACE
 
@@ -62,6 +63,9 @@ _PAUSES: Final = (_rule("", "configmaps", "list watch", [PAUSE_CONFIG_MAP]),)
 _HISTORY: Final = _created("", "configmaps", "get patch", config_map_names())
 #: What nodes use, for the dashboard.
 _NODE_USE: Final = (_rule("metrics.k8s.io", "nodes", "list"),)
+#: Whoever may ask the service through the API server, and only read. A name is all of a path's part, so each way to write the
+#: Service and its port is one of its own.
+_READERS: Final = (_rule("", "services/proxy", "get", PROXIED),)
 #: The autoscaler: further objects that placement depends on, DaemonSets for template nodes, and the removal of nodes.
 _AUTOSCALER: Final = (
     _rule("", "namespaces persistentvolumeclaims persistentvolumes", "list watch"),
@@ -117,6 +121,7 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "history": _HISTORY,
         "nodeUse": _NODE_USE,
         "cleanup": cleanup_rules(),
+        "readers": _READERS,
         "autoscaler": _AUTOSCALER,
         "slack": _SLACK,
         "kwok": _KWOK,
@@ -177,6 +182,11 @@ def cleanup_rules() -> tuple[dict[str, Any], ...]:
 def pause_role() -> dict[str, Any]:
     """The Role for the ConfigMap that says which activities are paused."""
     return _role("Role", {"name": "slackwater-pause", "namespace": SCHEDULER_NAMESPACE}, _PAUSES)
+
+
+def reader_role() -> dict[str, Any]:
+    """The Role of people who ask the service through the API server; the service itself does not need it."""
+    return _role("Role", {"name": "slackwater-reader", "namespace": SCHEDULER_NAMESPACE}, _READERS)
 
 
 def history_role(settings: Settings | None) -> dict[str, Any] | None:

@@ -17,6 +17,10 @@ OPS_PORT: Final = 10298
 #: The name of the ops listener's port in our Pods.
 _PORT_NAME: Final = "ops"
 _SECONDS: Final = 10.0
+#: The Service of our Pods, and its port of the ops listener, as the API server's services/proxy names them; without TLS first.
+PROXIED: Final = tuple(f"{scheme}:slackwater:{_PORT_NAME}" for scheme in ("http", "https"))
+#: Through it the API server passes requests on to the ops listener of a replica.
+PROXY_PATH: Final = f"/api/v1/namespaces/{SCHEDULER_NAMESPACE}/services/{{}}/proxy"
 #: What the chart adds to the name in the label of a shadow, so that agents do not find it.
 SHADOW_SUFFIX: Final = "-shadow"
 

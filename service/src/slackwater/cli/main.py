@@ -166,8 +166,9 @@ examples:
   slackwater dumpstate -o json | jq '.nodes[0]'
   kubectl slackwater explain pod shop/web-2  the same as a plug-in of kubectl
 
-exit codes: 0 done; 1 done, and the answer is no (problems found, service not
-reachable); 2 bad input. `slackwater COMMAND --help` explains a command.
+exit codes: 0 answered; 1 answered, and the answer is no (problems found); 2 bad
+input; 3 there is no such object; 4 nothing answers; 5 the account may not ask.
+`slackwater COMMAND --help` explains a command.
 """
 
 

@@ -78,10 +78,10 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
     waits = [*_waits(explain_input, row, word)]
     if not found and all(reason is not UnremovableReason.SLACK_NEEDED for reason, _ in word.waits):
         removable = of_reason(WaitReason.REMOVABLE, nodes=1)
-        evacuated, nodes = _evacuated(explain_input, row), explain_input.snapshot.facts.nodes
-        moves = evacuated.moves[:_MOST_MOVES] if isinstance(evacuated, Evacuated) else ()
-        facts |= {"moves": [{"pod": str(move.pod.key), "node": nodes[move.to].name} for move in moves]}
+        facts |= _moves(explain_input, _evacuated(explain_input, row))
         return Explanation(object=title, state="removable", reasons=(*waits, removable), facts=facts)
+    # Whatever forbids it: somebody may remove the node all the same.
+    facts |= _moves(explain_input, _evacuated(explain_input, row, begun=True))
     helping, minimal = what_helps(explain_input, name, row) if found else ([], None)
     return Explanation(
         object=title,
@@ -91,6 +91,18 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
         minimal=() if minimal is None else (minimal.answer(),),
         facts=facts,
     )
+
+
+def _moves(explain_input: ExplainInput, evacuated: Evacuated | NotEvacuated | None) -> dict[str, Any]:
+    """Where the node's pods would go, and which would be lost because nothing creates them again, as facts; none if one of them
+    finds no place."""
+    if not isinstance(evacuated, Evacuated):
+        return {}
+    nodes, moves = explain_input.snapshot.facts.nodes, evacuated.moves[:_MOST_MOVES]
+    kept = [move for move in moves if move.pod.eviction_facts.owner is not None]
+    lost = [str(move.pod.key) for move in moves if move.pod.eviction_facts.owner is None]
+    found = {"moves": [{"pod": str(move.pod.key), "node": nodes[move.to].name} for move in kept]}
+    return {**found, "lost": lost} if lost else found
 
 
 def what_helps(explain_input: ExplainInput, name: NodeName, row: Row) -> tuple[list[tuple[Change, ...]], Solution | None]:

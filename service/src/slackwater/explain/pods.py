@@ -35,6 +35,7 @@ from slackwater.explain.findings import (
     of_reason,
     remedy,
 )
+from slackwater.explain.misspelt import Slip, misspelt
 from slackwater.explain.node_groups import group_verdicts, growing_changes, grows_for, on_its_way
 from slackwater.explain.obstacles import counts, on_row, relative_shortage, why_nowhere
 from slackwater.explain.search import Goal, Solution, minimal_set, single_changes
@@ -80,17 +81,27 @@ def explain_pod(explain_input: ExplainInput, pod: Pod, word: FilterFacts = NO_CO
     left_out = [of_reason(WaitReason.NOT_COUNTED, detail=each.why) for each in demand.passed_over]
     coming = [] if left_out else on_its_way(explain_input, pod)
     grows = left_out or any(finding.code == WaitReason.COMING for finding in coming)  # no group has to change
+    slips = misspelt(asked)
     helping, minimal = what_helps(explain_input, pod, word, with_groups=not grows)
+    helping = [*_written_right(explain_input, pod, word, slips), *helping][:_MOST_REMEDIES]
     words = group_verdicts(explain_input, pod) if not left_out else ()
     return Explanation(
         object=name,
         state="pending",
-        reasons=(*reasons, *left_out, *coming),
+        reasons=(*(slip.finding for slip in slips), *reasons, *left_out, *coming),
         remedies=tuple(remedy(*changes) for changes in helping),
         minimal=tuple(solution.answer() for solution in minimal),
         groups=tuple(words),
         facts=facts,
     )
+
+
+def explain_without_nodes(explain_input: ExplainInput, pod: Pod) -> Explanation:
+    """What can be said of a pending pod where nodes are not known: its scheduler, its gates, kube-scheduler's message."""
+    said = pod.unschedulable_message
+    message = (of_reason(WaitReason.SCHEDULER_SAYS, detail=said),) if said else ()
+    reasons = (*_scheduler_unknown(explain_input, pod), *_about_the_pod(pod, NO_CONTEXT), *message)
+    return Explanation(object=f"pod {pod.key}", state="pending", reasons=reasons, facts=_facts(pod))
 
 
 def _facts(pod: Pod) -> dict[str, Any]:
@@ -160,6 +171,19 @@ def _fits(explain_input: ExplainInput, uid: PodUid, word: FilterFacts) -> bool:
         return bool(len(rows))
     nodes = explain_input.snapshot.facts.nodes
     return any(nodes[row].name not in word.closed for row in rows.tolist())
+
+
+def _written_right(explain_input: ExplainInput, pod: Pod, word: FilterFacts, slips: Sequence[Slip]) -> list[tuple[Change, ...]]:
+    """The changes that write right what the pod names wrongly, where the pod then fits: each that is enough by itself, else all
+    together. They come before all other remedies: who misspelt a name wants neither a new node nor a smaller pod."""
+    changes = [slip.change for slip in slips if slip.change is not None]
+
+    def fits(*tried: Change) -> bool:
+        with after(explain_input, tried) as then:
+            return _fits(then, pod.uid, word)
+
+    alone: list[tuple[Change, ...]] = [(change,) for change in changes if fits(change)]
+    return alone or ([tuple(changes)] if len(changes) > 1 and fits(*changes) else [])
 
 
 # --- what would help ------------------------------------------------------------------------------------------------------

@@ -175,6 +175,8 @@ class WaitReason(_Worded):
         "scheduler_unknown",
         "no scheduler of this name is known: it has placed no pod, and has not tried this one",
     )
+    LABEL_UNKNOWN = "label_unknown", "the pod wants a label that no node has, and nodes have one that is nearly the same"
+    CLASS_UNKNOWN = "storage_class_unknown", "there is no StorageClass of this name"
     PARTLY_JUDGED = "partly_judged", "the pod fits by the rules that could be judged; the notes name the others"
     SCHEDULING_GATES = "scheduling_gates", "the pod has scheduling gates: no scheduler looks at it"
     NOT_COUNTED = "not_counted_for_growth", "no node is added for the pod"
@@ -188,6 +190,20 @@ class WaitReason(_Worded):
         "kube-scheduler placed the pod on a node that refuses it by the rules that Slackwater knows",
     )
     COMING = "node_coming", "a node that is on its way takes the pod"
+    SCHEDULER_SAYS = "scheduler_says", "kube-scheduler's own message"
+    # A workload is short of pods, or its pods wait.
+    QUOTA_EXCEEDED = "quota_exceeded", "a ResourceQuota leaves no room for the pods"
+    LIMIT_RANGE = "limit_range", "a LimitRange forbids the pods"
+    ACCOUNT_MISSING = "service_account_missing", "the pods' ServiceAccount does not exist"
+    PRIORITY_UNKNOWN = "priority_class_unknown", "there is no PriorityClass of this name"
+    PODS_REFUSED = "pods_refused", "the API server refuses the pods"
+    PAUSED = "paused", "the rollout is paused"
+    SUSPENDED = "suspended", "the Job is suspended"
+    AWAITS_ORDINAL = "awaits_ordinal", "the StatefulSet makes the next pod once the one before it is ready"
+    NOT_OBSERVED = "not_observed", "its controller has not seen its newest version"
+    NOT_MADE = "not_made", "the controller has not made the pods, and nothing that was read says why"
+    PODS_UNREADY = "pods_unready", "pods have a node and are not ready"
+    PODS_PENDING = "pods_pending", "pods have no node"
     # A node.
     REMOVABLE = "removable", "the node can be removed: its pods fit elsewhere"
     # A group does not grow. Plans use the first seven.

@@ -7,6 +7,7 @@ network, so listeners on the Pod's loopback are reached, and NetworkPolicies do 
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Final
 
 import aiohttp
@@ -14,7 +15,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from slackwater.adapters.kube.client import KubeClient
-from slackwater.adapters.kube.errors import KubeError
+from slackwater.adapters.kube.errors import KubeError, StatusError
 from slackwater.adapters.kube.resource_type import PODS_PATH, object_path
 from slackwater.model.ids import PodKey
 
@@ -25,7 +26,8 @@ _PORT_BYTES: Final = 2
 
 
 class ForwardedPort:
-    """A local port that leads to a port of a Pod. `problem` is why the last connection failed; "" if it did not."""
+    """A local port that leads to a port of a Pod. `problem` is why the last connection failed; "" if it did not. `forbidden`:
+    the account may not forward ports."""
 
     def __init__(self, client: KubeClient, pod: PodKey, port: int) -> None:
         self._client = client
@@ -33,6 +35,7 @@ class ForwardedPort:
         self._remote = port
         self.port = 0
         self.problem = ""
+        self.forbidden = False
 
     async def carry(self, local: SocketStream) -> None:
         """Carries one connection until either side closes it. Never raises; a failure is noted in `problem`."""
@@ -48,6 +51,7 @@ class ForwardedPort:
                 both.cancel_scope.cancel()
         except KubeError as error:
             self.problem = str(error)
+            self.forbidden = isinstance(error, StatusError) and error.code == HTTPStatus.FORBIDDEN
 
 
 async def _receive(local: SocketStream, remote: aiohttp.ClientWebSocketResponse) -> str:

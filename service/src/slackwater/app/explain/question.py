@@ -50,6 +50,10 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 _NOWHERE: Final = Row(-1)
 
 
+def _not_watched(kind: str) -> str:
+    return f"no {kind} is watched"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
     """A pod with its node and amounts as the reservations count them, and the state machine's findings on it. `disagreement`:
@@ -152,7 +156,7 @@ class ExplainQuestion:
         match self.read:
             case PodFacts(pod=pod, word=word, disagreement=disagreement):
                 kind = explain_input.snapshot.of(explain_input.kind_of(pod))
-                notes = skipped_rules(kind, unknown(watched=self.group_registry is not None), "is watched")
+                notes = skipped_rules(kind, unknown(watched=self.group_registry is not None), _not_watched)
                 return partly_judged(disputed(explain_pod(explain_input, pod, word), disagreement), notes)
             case NodeContext() as node_word:
                 # Expendable pods do not keep a node from being removed.

@@ -29,6 +29,7 @@ from slackwater.app.offline.quotas import Quota, Usage, claim_spec, usage_of, us
 from slackwater.model.auxiliary import WORKLOAD_KINDS
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import KubernetesVersion
+from slackwater.model.near_names import near_name
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _TEMPLATED: Final = (DAEMON_SET, POD_TEMPLATE, *(kind for _, kind in WORKLOAD_KINDS))
@@ -73,8 +74,17 @@ class Admission:
     """The plug-ins with the objects that they read. `refused` says for people what is not admitted, `unknown` of which classes
     the file has no object."""
 
-    def __init__(self, by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> None:
-        self._kubernetes = kubernetes
+    def __init__(
+        self,
+        by_kind: Mapping[str, Sequence[FoundObject]],
+        kubernetes: KubernetesVersion,
+        listed: Set[str] = frozenset(),
+        where: str = "in the file",
+    ) -> None:
+        """`listed`: kinds all of whose objects are there, if any. `where` they were looked for, for messages."""
+        self._kubernetes, self._where = kubernetes, where
+        self._classes_known = bool(by_kind[PRIORITY_CLASS]) or PRIORITY_CLASS in listed
+        self._runtimes_known = bool(by_kind[RUNTIME_CLASS]) or RUNTIME_CLASS in listed
         self._limits: dict[str, dict[str, LimitRange]] = {}
         for item in by_kind[LIMIT_RANGE]:
             self._limits.setdefault(item.namespace, {})[item.title] = item.decoded(_LIMITS.decode)
@@ -145,8 +155,8 @@ class Admission:
         if priority := (_SYSTEM | self._priorities).get(name):
             found = {"preemptionPolicy": priority.preemption_policy, "priority": priority.value}
             spec = {**found, **spec, "priorityClassName": name}
-        elif name and not self._priorities and "priority" not in spec:
-            self.unknown[f"the priority of PriorityClass {name}: no {PRIORITY_CLASS} in the file"] = None
+        elif name and not self._classes_known and "priority" not in spec:
+            self.unknown[f"the priority of PriorityClass {name}: no {PRIORITY_CLASS} {self._where}"] = None
         name = spec.get("runtimeClassName") or ""
         if runtime := self._runtimes.get(name):
             more, tolerations = runtime.scheduling, spec.get("tolerations") or []
@@ -158,8 +168,8 @@ class Admission:
                 "nodeSelector": selector,
                 "tolerations": [*tolerations, *new],
             }
-        elif name and not self._runtimes and not spec.get("overhead"):
-            self.unknown[f"the overhead of RuntimeClass {name}: no {RUNTIME_CLASS} in the file"] = None
+        elif name and not self._runtimes_known and not spec.get("overhead"):
+            self.unknown[f"the overhead of RuntimeClass {name}: no {RUNTIME_CLASS} {self._where}"] = None
         for limits in self._limits.get(item.namespace, {}).values():
             spec = limits.defaulted(spec)
         return spec
@@ -201,7 +211,7 @@ class Admission:
 
     def _refusals_of(self, namespace: str, spec: Object) -> tuple[list[str], Usage]:
         """Why each pod with this completed spec is refused, whatever quotas have left, and what it counts for."""
-        found = [f"no PriorityClass with name {name} was found" for name in self._lacked(spec)]
+        found = [priority_class_text(name, self._priorities) for name in self._lacked(spec)]
         limits = self._limits.get(namespace, {}).items()
         return [*found, *(f"{title}: {why}" for title, each in limits if (why := each.refusal(spec)))], (usage_of(spec), spec)
 
@@ -227,9 +237,15 @@ class Admission:
         return "; ".join(found)
 
     def _lacked(self, spec: Object) -> list[str]:
-        """The priority class of a pod, if the file has others."""
+        """The priority class of a pod, if all are known and it is none of them."""
         name = spec.get("priorityClassName")
-        return [name] if name and self._priorities and name not in _SYSTEM | self._priorities else []
+        return [name] if name and self._classes_known and name not in _SYSTEM | self._priorities else []
+
+
+def priority_class_text(name: str, known: Iterable[str]) -> str:
+    """The API server's words about a class that does not exist, and the class that was likely meant."""
+    near = near_name(name, sorted({*known, *_SYSTEM}))
+    return f"no PriorityClass with name {name} was found{f'; did you mean {near}?' if near else ''}"
 
 
 def _exists(item: FoundObject, body: Object) -> bool:

@@ -9,7 +9,6 @@ that could not be judged only if it may matter for the pod.
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -103,6 +102,19 @@ _AUXILIARY: Final[Mapping[str, AuxiliaryKind]] = {
     "ResourceClaimTemplate": "resourceclaimtemplates",
     TAINT_RULE: "devicetaintrules",
 }
+#: The kind of each API resource about which answers say that it is not known.
+KIND_OF: Final[Mapping[str, str]] = {
+    "nodes": "Node",
+    "pods": "Pod",
+    "services": SERVICE,
+    "daemonsets": DAEMON_SET,
+    "poddisruptionbudgets": BUDGET,
+    "limitranges": LIMIT_RANGE,
+    "priorityclasses": PRIORITY_CLASS,
+    "runtimeclasses": RUNTIME_CLASS,
+    "resourcequotas": QUOTA,
+    **{resource: kind for kind, resource in _AUXILIARY.items()},
+}
 #: Kinds that are always read, and unknown without an object.
 READ: Final = ("Node", "Pod", *(kind for kind in _AUXILIARY if kind != TAINT_RULE))
 _TAINTS_BY_RULE: Final = "DynamicResources (taints by rule)"
@@ -112,7 +124,8 @@ _TAINTS_BY_RULE: Final = "DynamicResources (taints by rule)"
 class Cluster:
     """A cluster's decoded objects, in the order of the file.
 
-    `unknown`: kinds without any object; `ignored`: why the objects of a kind do not count, by kind.
+    `unknown`: kinds without any object; `listed`: kinds of which every object is there, so that none means none; `forbidden`:
+    the resource of each kind that the account may not list. `ignored`: why the objects of a kind do not count, by kind.
     `where` names the place where objects were looked for, for messages. `spread_sources`: the
     selectors of Services and controllers. `profiles`: kube-scheduler's. `daemons`: the pods that DaemonSets
     would create on a new node. `budgets`: None if there is no PodDisruptionBudget; a budget without a status still has to be
@@ -135,6 +148,8 @@ class Cluster:
     storage: Storage = field(default_factory=Storage)
     devices: DeviceObjects = NO_DEVICES
     unknown: frozenset[str] = frozenset()
+    listed: frozenset[str] = frozenset()
+    forbidden: Mapping[str, str] = field(default_factory=dict)
     ignored: Mapping[str, str] = field(default_factory=dict)
     spread_sources: SpreadSources = NO_SPREAD_SOURCES
     profiles: Profiles = field(default_factory=lambda: NO_PROFILES)
@@ -160,10 +175,23 @@ class Cluster:
         """What answers say beside the plan."""
         return *dict.fromkeys(self.made.values()), *self.refused
 
+    def lack(self, kind: str) -> str:
+        """Why nothing is known of this kind, as a text."""
+        resource = self.forbidden.get(kind)
+        return f"no {kind} {self.where}" if resource is None else f"the right to list {resource} is lacking"
+
+    def skipped(self, kind: NumberedGroup, *, but: str = "") -> list[str]:
+        """The texts of `skipped_rules` for pods of this kind, not about objects of kind `but`, and those about objects that do
+        not count."""
+        notes, asks = skipped_rules(kind, self.unknown - {but}, self.lack), kind.kind.pod_constraints or NO_POD_CONSTRAINTS
+        if asks.resource_claims or asks.container_devices:
+            notes += [f"{_TAINTS_BY_RULE}: the {each}s {self.where} do not count: {why}" for each, why in self.ignored.items()]
+        return notes
+
     def without_pods(self, effect: str) -> tuple[str, ...]:
         """What is not judged because the cluster has no Pod object, which has this effect."""
         effect = "only those that were added count" if self.made else effect
-        return (f"pods, so that {effect}: no Pod {self.where}",) if "Pod" in self.unknown else ()
+        return (f"pods, so that {effect}: {self.lack('Pod')}",) if "Pod" in self.unknown else ()
 
 
 def read_cluster(
@@ -171,16 +199,20 @@ def read_cluster(
     request: VersionRequest = NO_REQUEST,
     said: KubernetesVersion | None = None,
     add_missing: bool = False,
+    where: str = "in the file",
+    absent: Set[str] | None = None,
 ) -> Cluster:
     """Decodes documents, given as JSON values or as JSON text, into one cluster. `request` and `said` are what a user and the
     API server say about the version of Kubernetes. `add_missing`: the pods that controllers lack are made. A
-    running cluster makes them itself.
+    running cluster makes them itself. `where` the objects come from, for messages. `absent`: kinds of which there is no
+    object, if the documents are all that a cluster has; None: they may be a part of it, as files are.
 
     Raises `ClusterError` if an object cannot be read, or if a node or pod is there twice."""
     texts = [_as_raw(document) for document in documents]
     by_kind, listed = objects_by_kind(texts, (*READ, TAINT_RULE, *_SPREADING, *_SCALING))
+    complete = frozenset() if absent is None else listed | absent
     kinds, kubernetes = KindInterner(), _version(request, by_kind["Pod"], said)
-    admission = Admission(by_kind, kubernetes.version)
+    admission = Admission(by_kind, kubernetes.version, complete, where)
     by_kind = admission.with_defaults(by_kind)
     templates = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
@@ -192,11 +224,13 @@ def read_cluster(
         namespaces=by_name(found, "namespaces") or {},
         storage=storage_of(found),
         devices=devices_of(found),
-        unknown=_unknown(by_kind, kubernetes.version) - listed,
+        unknown=_unknown(by_kind, kubernetes.version) - listed - complete,
+        listed=complete,
+        where=where,
         ignored=_ignored(by_kind, kubernetes.version),
         spread_sources=_spread_sources(by_kind),
         budgets=tuple(_each(by_kind[BUDGET], decode_budget)) or (() if BUDGET in listed else None),
-        scales=_scales(by_kind),
+        scales=_scales(by_kind, complete),
         daemons=tuple(
             item.decoded(partial(decode_daemon_set, templates), kubernetes.version, templated=True)
             for item in by_kind[DAEMON_SET]
@@ -300,13 +334,13 @@ def with_profiles(cluster: Cluster, profiles: Profiles) -> Cluster:
         cluster,
         profiles=profiles,
         pods=tuple(with_default_spread(pod, profiles, sources) for pod in cluster.pods),
-        unknown=unknown | {SERVICE} if sources == NO_SPREAD_SOURCES else unknown,
+        unknown=unknown | {SERVICE} if sources == NO_SPREAD_SOURCES and SERVICE not in cluster.listed else unknown,
     )
 
 
-def _scales(by_kind: Mapping[str, Sequence[FoundObject]]) -> Scales:
+def _scales(by_kind: Mapping[str, Sequence[FoundObject]], listed: Set[str]) -> Scales:
     found = [read for kind in SCALED for read in _each(by_kind[kind], partial(decode_scale, kind))]
-    return scales_of(found, (kind for kind in SCALED if by_kind[kind]))
+    return scales_of(found, (kind for kind in SCALED if by_kind[kind] or kind in listed))
 
 
 def _auxiliary_objects(
@@ -353,16 +387,10 @@ _NEEDED_FOR_CLAIMS: Final = {
 _NEEDED_FOR_DEVICES: Final = ("ResourceClaim", "ResourceSlice", "DeviceClass")
 
 
-def skipped_rules(
-    kind: NumberedGroup, unknown: Set[str], where: str, ignored: Mapping[str, str] = MappingProxyType({})
-) -> list[str]:
-    """One text for each missing or ignored kind of object that may matter for the pod. `unknown` are the missing kinds; `where`
-    is the place where objects were looked for, such as "in the file"."""
-    notes = [f"{', '.join(rules)}: no {missing} {where}" for missing, rules in _missing(kind, unknown)]
-    asks = kind.kind.pod_constraints or NO_POD_CONSTRAINTS
-    if asks.resource_claims or asks.container_devices:
-        notes += [f"{_TAINTS_BY_RULE}: the {each}s {where} do not count: {why}" for each, why in ignored.items()]
-    return notes
+def skipped_rules(kind: NumberedGroup, unknown: Set[str], lack: Callable[[str], str]) -> list[str]:
+    """One text for each missing kind of object that may matter for the pod. `unknown` are the missing kinds; `lack` says why
+    one is missing."""
+    return [f"{', '.join(rules)}: {lack(missing)}" for missing, rules in _missing(kind, unknown)]
 
 
 def _missing(kind: NumberedGroup, unknown: Set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:

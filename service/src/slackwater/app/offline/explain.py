@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from slackwater.app.offline.cluster import Cluster, skipped_rules
+from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.consolidation import consolidation_words
 from slackwater.app.offline.growth import growable_groups, let_expendable_yield, planned_growth, removal_groups
 from slackwater.app.offline.objects import ClusterError
@@ -29,7 +29,7 @@ from slackwater.explain.explain_input import ExplainInput
 from slackwater.explain.findings import Explanation, remedy
 from slackwater.explain.node_groups import explain_group
 from slackwater.explain.nodes import NodeContext, explain_node, what_helps
-from slackwater.explain.pods import explain_pod, partly_judged
+from slackwater.explain.pods import explain_pod, explain_without_nodes, partly_judged
 from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -94,16 +94,22 @@ def _explained(
         case "pod":
             pod = next((pod for pod in cluster.pods if pod.key == PodKey(namespace, name)), None)
             if pod is None:
-                why = f"no Pod {cluster.where}: pods are unknown" if "Pod" in cluster.unknown else f"is not {cluster.where}"
+                why = f"{cluster.lack('Pod')}: pods are unknown" if "Pod" in cluster.unknown else f"is not {cluster.where}"
+                elsewhere = sorted(other.key.namespace for other in cluster.pods if other.key.name == name)
+                if elsewhere:
+                    why += f"; pods of this name are in namespace {', '.join(elsewhere)}"
                 why = "; ".join([why, *(each for each in cluster.refused if f" {namespace}/" in each.partition(": ")[0])])
                 raise ClusterError(f"pod {namespace}/{name}", "", why)
             made = tuple(cluster.made[key] for key in (pod.key,) if key in cluster.made)
-            explanation = structs.replace(explain_pod(explain_input, pod), remarks=made)
+            waits = pod.node is None and not pod.ended
+            explain = explain_without_nodes if waits and "Node" in cluster.unknown and not cluster.nodes else explain_pod
+            explanation = structs.replace(explain(explain_input, pod), remarks=made)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))
-            return explanation, [*skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored), *cluster.unread]
+            return explanation, [*cluster.skipped(kind), *cluster.unread]
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
-                raise ClusterError(f"node {name}", "", f"is not {cluster.where}")
+                why = cluster.lack("Node") if "Node" in cluster.forbidden else f"is not {cluster.where}"
+                raise ClusterError(f"node {name}", "", why)
             plan = scale_down_answer(cluster, settings)
             kept = [(_SLACK, each.detail) for each in plan.kept if (each.node, each.reason) == (name, _SLACK)]
             kept += consolidation_words(cluster, settings, NodeName(name))

@@ -5,7 +5,7 @@
 - `fetch_cluster`: the API server, once. It needs the right to list only.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
@@ -21,7 +21,7 @@ from slackwater.adapters.kube.headroom_requests import BUFFERS_PATH
 from slackwater.adapters.kube.node_overlays import OVERLAYS_PATH
 from slackwater.adapters.kube.objects import ApiObjects, server_version
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
-from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.offline.cluster import KIND_OF, Cluster, read_cluster
 from slackwater.app.offline.objects import NESTED_TOO_DEEPLY, ClusterError
 from slackwater.app.offline.sources import contents, json_texts
 from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
@@ -48,10 +48,18 @@ def load_cluster(path: str, *, accounting: bool = False, request: VersionRequest
         found += objects
         silent += [] if objects else [place]
     if len(found) == 1 and _is_dump(found[0]):
-        return _of_dump(found[0], accounting=accounting, request=request)
+        return load_dump(found[0], accounting=accounting, request=request)
     cluster = read_cluster(*found, request=request, add_missing=True)
     notes = [f"files without an object that says its kind: {len(silent)}, such as {silent[0]}"] if silent else []
     return replace(cluster, unread=(*cluster.unread, *notes))
+
+
+def documents_of(path: str) -> list[msgspec.Raw]:
+    """The documents of a file or folder with objects of the API. Raises `ClusterError`, also for the dump of a service."""
+    found = [document for place, data in contents(path) for document in _within(place, data)]
+    if len(found) == 1 and _is_dump(found[0]):
+        raise ClusterError("the file", "", "a dumpstate has no workloads, want what kubectl writes")
+    return found
 
 
 def _within(place: str, data: bytes) -> list[msgspec.Raw]:
@@ -83,8 +91,9 @@ def _is_dump(document: msgspec.Raw) -> bool:
     return str(version).startswith(FAMILY)
 
 
-def _of_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
-    """Restores the cluster of a dump. The service computed what pods request, so another version changes only the rules."""
+def load_dump(document: msgspec.Raw, *, accounting: bool, request: VersionRequest) -> Cluster:
+    """Restores the cluster of a dump. The service computed what pods request, so another version changes only the rules.
+    Raises `ClusterError`."""
     from slackwater.app.policies import policy_of
     from slackwater.runtime.change_collector import ChangeCollector
     from slackwater.runtime.restore import DumpUnreadable, restore
@@ -166,12 +175,22 @@ _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"
 _MAY_BE_MISSING: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
 
+class RightsLacking(ClusterError):
+    """The account may not list nodes or pods, without which there is nothing to judge."""
+
+
 async def fetch_cluster(
-    client: ApiPort, report: Callable[[str], None] = lambda _: None, *, request: VersionRequest = NO_REQUEST
+    client: ApiPort,
+    report: Callable[[str], None] = lambda _: None,
+    *,
+    request: VersionRequest = NO_REQUEST,
+    namespace: str | None = None,
 ) -> Cluster:
     """Reads the cluster as the API server has it now. `report` is called with a text about what is read next. `request` is
-    what the user says about the version of Kubernetes. Raises `KubeError` and `ClusterError`."""
-    objects, pages, forbidden = ApiObjects(client), list[msgspec.Raw](), list[str]()
+    what the user says about the version of Kubernetes. `namespace`: nodes need not be listed, and of the pods those of this
+    namespace are enough. A type that is not served has no objects. Raises `KubeError`, `ClusterError` and `RightsLacking`."""
+    objects, pages = ApiObjects(client), list[msgspec.Raw]()
+    absent, forbidden = set[str](), list[str]()
     said = await server_version(client)
     for path in (*_NEEDED, *_MORE, _CONFIG_MAPS):
         name = path.rpartition("/")[2]
@@ -182,24 +201,41 @@ async def fetch_cluster(
         except StatusError as error:
             if error.code not in _MAY_BE_MISSING or (path in _NEEDED and error.code != HTTPStatus.FORBIDDEN):
                 raise
-            forbidden += [name] if error.code == HTTPStatus.FORBIDDEN else []
-        if path == _NEEDED[-1] and forbidden:
-            raise ClusterError(
+            (forbidden.append if error.code == HTTPStatus.FORBIDDEN else absent.add)(name)
+        if path == _NEEDED[-1] and forbidden and namespace is None:
+            raise RightsLacking(
                 "the rights", "", f"may not list {' and '.join(forbidden)}, want the verb list on nodes and pods"
             )
+    if "pods" in forbidden:
+        pages += [msgspec.Raw(page) async for page in objects.pages(f"/api/v1/namespaces/{namespace}/pods")]
     report("reading devicetaintrules")
-    pages += await _device_taint_rules(objects)
-    cluster = replace(read_cluster(*pages, request=request, said=said), where="in the cluster")
-    unread = (f"{', '.join(forbidden)}: the right to list them is lacking",) if forbidden else ()
-    return replace(cluster, unread=(*cluster.unread, *unread))
+    more, why = await _device_taint_rules(objects)
+    pages += more
+    if why is not None:
+        (forbidden.append if why is HTTPStatus.FORBIDDEN else absent.add)("devicetaintrules")
+    none = frozenset(KIND_OF[name] for name in absent if name in KIND_OF)
+    cluster = read_cluster(*pages, request=request, said=said, where="in the cluster", absent=none)
+    return _with_forbidden(cluster, forbidden)
 
 
-async def _device_taint_rules(objects: ApiObjects) -> list[msgspec.Raw]:
-    """The pages of DeviceTaintRules in the newest version of the API that serves them."""
+def _with_forbidden(cluster: Cluster, forbidden: Sequence[str]) -> Cluster:
+    """The cluster with what the account may not list of it, by resource."""
+    if not forbidden:
+        return cluster
+    kinds = {KIND_OF[name]: name for name in forbidden if name in KIND_OF}
+    unread = (*cluster.unread, f"{', '.join(forbidden)}: the right to list them is lacking")
+    return replace(cluster, forbidden=kinds, unknown=cluster.unknown | (kinds.keys() & {"Node", "Pod"}), unread=unread)
+
+
+async def _device_taint_rules(objects: ApiObjects) -> tuple[list[msgspec.Raw], HTTPStatus | None]:
+    """The pages of DeviceTaintRules in the newest version of the API that serves them; without any, why: FORBIDDEN or
+    NOT_FOUND."""
+    why = None
     for api in TAINT_RULE_APIS:
         try:
-            return [msgspec.Raw(page) async for page in objects.pages(f"/apis/{api}/devicetaintrules")]
+            return [msgspec.Raw(page) async for page in objects.pages(f"/apis/{api}/devicetaintrules")], None
         except StatusError as error:
             if error.code not in _MAY_BE_MISSING:
                 raise
-    return []
+            why = HTTPStatus(error.code)
+    return [], why

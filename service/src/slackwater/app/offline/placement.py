@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import UNSET, structs
 
-from slackwater.app.offline.cluster import Cluster, read_cluster, skipped_rules
+from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings
 from slackwater.cluster.reservations import as_counted
@@ -172,7 +172,7 @@ class _Whole:
 
 
 def _skipped(snapshot: ClusterSnapshot, kind: KindId, cluster: Cluster) -> tuple[str, ...]:
-    return *skipped_rules(snapshot.of(kind), cluster.unknown, cluster.where, cluster.ignored), *cluster.unread
+    return *cluster.skipped(snapshot.of(kind)), *cluster.unread
 
 
 class _Remarks:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from slackwater.app.offline.cluster import Cluster, skipped_rules
+from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaleup import planning_answer
 from slackwater.app.policies import scale_down_policy_of
@@ -147,12 +147,12 @@ def kept_answer(kept: KeptNode) -> Kept:
 def notes_of(snapshot: ClusterSnapshot, cluster: Cluster, budgets: CountedBudgets | None) -> tuple[str, ...]:
     """What could not be judged."""
     kinds = (snapshot.of(KindId(kind)) for kind in range(len(snapshot.kinds)))
-    notes = [note for kind in kinds for note in skipped_rules(kind, cluster.unknown, cluster.where, cluster.ignored)]
+    notes = [note for kind in kinds for note in cluster.skipped(kind)]
     notes += [
-        f"how many pods controllers want, for budgets without a status: no {kind} {cluster.where}, so as many as each has"
+        f"how many pods controllers want, for budgets without a status: {cluster.lack(kind)}, so as many as each has"
         for kind in (budgets.assumed if budgets is not None else ())
     ]
     notes += cluster.without_pods("every node counts as empty")
     if cluster.budgets is None and cluster.pods:
-        notes.append(f"disruption budgets, and pods of kube-system without one: no PodDisruptionBudget {cluster.where}")
+        notes.append(f"disruption budgets, and pods of kube-system without one: {cluster.lack('PodDisruptionBudget')}")
     return *dict.fromkeys(notes), *cluster.unread

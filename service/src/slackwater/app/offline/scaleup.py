@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
-from slackwater.app.offline.cluster import Cluster, skipped_rules
+from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.costs import total_of
@@ -136,12 +136,12 @@ def growth_notes(grown: Grown, cluster: Cluster, settings: Settings) -> tuple[st
 
     @cache
     def of_kind(kind: int) -> tuple[str, ...]:
-        return tuple(skipped_rules(snapshot.of(KindId(kind)), cluster.unknown - {"Node"}, cluster.where, cluster.ignored))
+        return tuple(cluster.skipped(snapshot.of(KindId(kind)), but="Node"))
 
     found = dict.fromkeys(note for kind in snapshot.number(pending).tolist() for note in of_kind(kind))
     found |= dict.fromkeys(cluster.without_pods("none is pending and every node counts as empty"))
     if "DaemonSet" in cluster.unknown and pending:
-        found[f"the room that DaemonSets take on new nodes of groups without a node: no DaemonSet {cluster.where}"] = None
+        found[f"the room that DaemonSets take on new nodes of groups without a node: {cluster.lack('DaemonSet')}"] = None
     if "priority" in settings.autoscaler.expanders and cluster.priorities is None:
         found[f"expander priority: {cluster.priorities_problem or f'no ConfigMap {PRIORITIES_CONFIG_MAP} {cluster.where}'}"] = (
             None

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import NO_ANSWER, CommandFailed, code_of_status
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient
@@ -33,7 +33,7 @@ def with_cluster(args: argparse.Namespace, work: Callable[["KubeClient"], Awaita
     import anyio
 
     from slackwater.adapters.kube.client import open_client
-    from slackwater.adapters.kube.errors import KubeConfigError, KubeError, Unreachable
+    from slackwater.adapters.kube.errors import KubeConfigError, KubeError, StatusError, Unreachable
 
     kubeconfig = kubeconfig_of(args, instead)
 
@@ -47,7 +47,7 @@ def with_cluster(args: argparse.Namespace, work: Callable[["KubeClient"], Awaita
         raise CommandFailed([f"{err}; --kubeconfig names another file"]) from err
     except KubeError as err:
         lines = [str(err), *([OTHER_CLUSTER] if isinstance(err, Unreachable) else [])]
-        raise CommandFailed(lines, code=ANSWERED_NO) from err
+        raise CommandFailed(lines, code=code_of_status(err.code) if isinstance(err, StatusError) else NO_ANSWER) from err
 
 
 def kubeconfig_of(args: argparse.Namespace, instead: str = "") -> str | None:

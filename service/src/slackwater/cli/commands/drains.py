@@ -7,13 +7,24 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, show, watched
+from slackwater.cli.commands.output import (
+    ANSWERED_NO,
+    NO_ANSWER,
+    CommandFailed,
+    add_output,
+    add_watch,
+    as_json,
+    columns,
+    show,
+    watched,
+)
 
 _DESCRIPTION: Final = """\
 Asks a running service which nodes it is removing, as of the autoscaler's last
 loop, and how its last removals ended. `drains cancel NODE` stops a drain and
-rolls it back: the node takes pods again. Exit code 0: asked; 1: the service
-does not answer, or there is no such drain.
+rolls it back: the node takes pods again. Exit code 0: asked; 1: nothing is
+removed, or it is too late; 3: there is no such drain; 4: nothing answers; 5:
+the account may not ask.
 """
 _EXAMPLES: Final = """\
 examples:
@@ -72,7 +83,7 @@ def _of_state(source: str, body: bytes) -> Mapping[str, Any]:
             )
         return {"removals": scale_down["removals"], "ended": scale_down["ended"], "status": scale_down["status"]}
     except (ValueError, KeyError, TypeError) as err:
-        raise CommandFailed([f"{source}/dumpstate: got no dumpstate of this version: {err!r}"], code=ANSWERED_NO) from err
+        raise CommandFailed([f"{source}/dumpstate: got no dumpstate of this version: {err!r}"], code=NO_ANSWER) from err
 
 
 def _table(found: Mapping[str, Any]) -> Iterator[str]:

@@ -2,18 +2,23 @@
 a simulation."""
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.progress import shown
+from slackwater.cli.commands.explain_workload import counts, titles, workload_answer
+from slackwater.cli.commands.object_names import add_object, settle
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, path_of, url_of
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, add_output, add_watch, as_json, columns, watched
+from slackwater.cli.commands.output import NOT_FOUND, CommandFailed, add_output, add_watch, as_json, columns, watched
 from slackwater.cli.commands.simulate_common import add_version, failed, read_simulated
 from slackwater.model.texts import count_text, first_few, summed_up
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from slackwater.app.simulation import Simulation
 
 _DESCRIPTION: Final = """\
 Says why an object is as it is, and what would help. Every remedy was tried in
@@ -22,18 +27,20 @@ the simulator: it is named only where it helps.
 The running service answers: at --url, on this machine, or in the kubeconfig's
 cluster. Without one, pods, nodes and groups are explained from the objects of
 the API, of the kubeconfig's cluster or of a file (--cluster).
-Exit code 0: explained; 1: there is no such object, or nothing can be reached;
-2: bad arguments.
+Exit code 0: explained; 2: bad arguments; 3: there is no such object; 4: nothing
+answers; 5: the account may not ask.
 """
 _EXAMPLES: Final = """\
 examples:
   slackwater explain pod shop/web-2           why is it pending?
+  slackwater explain po web-2 -n shop         the same in kubectl's words
   slackwater explain pod shop/web-2 --watch   ... and is it still?
   slackwater explain node n17                 why is it still here?
   slackwater explain group pool-a             why has it not grown?
   slackwater explain pod shop/web-2 -o json | jq -r '.remedies[].change'
 """
-_KINDS: Final = ("pod", "node", "group", "permit", "migration", "gate")
+_WORKLOADS: Final = ("deployment", "statefulset", "daemonset", "replicaset", "job")
+_KINDS: Final = ("pod", "node", "group", *_WORKLOADS, "permit", "migration", "gate")
 _REASONS: Final = ("WHY", "NODES", "SHORT", "OBJECTS")
 #: The most names in one row; -o json prints all.
 _MOST_NAMED: Final = 4
@@ -50,8 +57,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
     )
-    parser.add_argument("kind", metavar="KIND", choices=_KINDS, help=", ".join(_KINDS))
-    parser.add_argument("name", metavar="NAME", help="NS/NAME of what has a namespace, else NAME")
+    add_object(parser, _KINDS)
     parser.add_argument(
         "--cluster", metavar="F", help="without a service: from a file or folder that kubectl or dumpstate wrote"
     )
@@ -64,11 +70,15 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(args: argparse.Namespace) -> int:
+    settle("explain", args)
     return watched(args, lambda: _explained(args))
 
 
 def _explained(args: argparse.Namespace) -> int:
-    body = _answer(args)
+    if args.cluster and args.url is not None:
+        raise CommandFailed(["--cluster: got --url too, want one of them: a file or a running service"])
+    offline = _Offline(args)
+    body = _of_workload(args, offline) if args.kind in _WORKLOADS else _answer(args, offline)
     answer = decoded(url_of(args), body, "reasons", "an explanation")
     if as_json(args):
         sys.stdout.write(body.decode().rstrip("\n") + "\n")
@@ -77,21 +87,24 @@ def _explained(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answer(args: argparse.Namespace) -> bytes:
+def _of_workload(args: argparse.Namespace, offline: "_Offline") -> bytes:
+    from msgspec.json import encode
+
+    return encode(workload_answer(args, lambda pod: json.loads(_answer(pod, offline))))
+
+
+def _answer(args: argparse.Namespace, offline: "_Offline") -> bytes:
     """The answer of the running service; if none is found, an answer made from the objects of the API. Raises
     `CommandFailed`."""
-    path = path_of("explain", args)
-    if args.cluster:
-        if args.url is not None:
-            raise CommandFailed(["--cluster: got --url too, want one of them: a file or a running service"])
-        return _offline(args)
+    if args.cluster or offline.used:
+        return offline.explain(args)
     try:
-        return fetch(path, args)
+        return fetch(path_of("explain", args), args)
     except ServiceNotFound as not_found:
         if args.url is not None or args.kind not in _OFFLINE or args.watch:
             raise
         try:
-            body = _offline(args)
+            body = offline.explain(args)
         except _NothingToExplain:
             raise  # the objects could be read, so the missing service is not the cause
         except CommandFailed as failed:
@@ -101,22 +114,35 @@ def _answer(args: argparse.Namespace) -> bytes:
         return body
 
 
-def _offline(args: argparse.Namespace) -> bytes:
-    from msgspec.json import encode
+class _Offline:
+    """Explains from the objects of the API, which are read when they are first needed. `used`: they were read."""
 
-    from slackwater.app.simulation import NoSuchObject, SimulationError
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._simulation: Simulation | None = None
 
-    if args.kind not in _OFFLINE:
-        raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {', '.join(_OFFLINE)}"])
-    try:
-        with shown() as progress:
-            simulation = read_simulated(args, progress)
-            progress.step(f"explaining {args.kind} {args.name}")
-            return encode(simulation.explain(args.kind, args.name))
-    except NoSuchObject as err:
-        raise _NothingToExplain(err.lines, code=ANSWERED_NO) from err
-    except SimulationError as err:
-        raise failed(err) from err
+    @property
+    def used(self) -> bool:
+        return self._simulation is not None
+
+    def explain(self, args: argparse.Namespace) -> bytes:
+        from msgspec.json import encode
+
+        from slackwater.app.simulation import NoSuchObject, SimulationError
+
+        if args.kind not in _OFFLINE:
+            kinds = ", ".join(_OFFLINE)
+            raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {kinds}"])
+        try:
+            with shown() as progress:
+                if self._simulation is None:
+                    self._simulation = read_simulated(self._args, progress)
+                progress.step(f"explaining {args.kind} {args.name}")
+                return encode(self._simulation.explain(args.kind, args.name))
+        except NoSuchObject as err:
+            raise _NothingToExplain(err.lines, code=NOT_FOUND) from err
+        except SimulationError as err:
+            raise failed(err) from err
 
 
 class _NothingToExplain(CommandFailed):
@@ -131,19 +157,22 @@ def _show(answer: Mapping[str, Any]) -> None:
     from rich.markup import escape
 
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    facts = answer.get("facts", {})
     console.print(f"[bold]{escape(answer['object'])}[/bold]: {escape(answer['state'])}")
     for remark in summed_up(answer.get("remarks", ())):
         console.print(f"({escape(remark)})")
     _table(_REASONS, _reasons(answer["reasons"]))
-    for line in (*_money(answer.get("facts", {})), *_slack(answer.get("facts", {}).get("slack"))):
+    for line in (*counts(facts), *_money(facts), *_slack(facts.get("slack"))):
         console.print(escape(line))
-    if answer.get("groups"):
-        _table(("GROUP", "WHY NOT"), _groups(answer["groups"]))
-    if answer["remedies"]:
-        console.print("\n[bold]what would help[/bold] (each was tried in the simulator)")
-        for change in dict.fromkeys(remedy["change"] for remedy in answer["remedies"]):
-            console.print(f"  - {escape(change)}")
-    for places, rows in _together(answer["minimal"]):
+    if "moves" in facts:
+        console.print(f"removing it would move {count_text(len(facts['moves']), 'pod')}")
+        _table(("POD", "WOULD GO TO"), [(each["pod"], each["node"]) for each in facts["moves"]])
+    for pod in facts.get("lost", ()):
+        console.print(f"removing it would end pod {escape(pod)} for good: it has no controller")
+    _table(("GROUP", "WHY NOT"), _groups(answer.get("groups", ())))
+    _show_remedies(console, answer)
+    _show_waiting(console, answer.get("waiting", ()))
+    for places, rows in _together(answer.get("minimal", ())):
         console.print(f"\n[bold]{escape(_named(places))}[/bold]: all of these have to go")
         _table(_REASONS, rows)
     _show_instead(console, answer.get("instead"))
@@ -153,6 +182,31 @@ def _show(answer: Mapping[str, Any]) -> None:
             console.print(f"  {entry['at']}  {escape(entry['text'])}")
     for note in answer.get("notes", ()):
         console.print(f"not judged: {escape(note)}")
+
+
+def _show_waiting(console: "Console", waiting: Sequence[Mapping[str, Any]]) -> None:
+    """The pods of a workload that have no node, by reason."""
+    from rich.markup import escape
+
+    for title, pods in titles(waiting):
+        explained = pods["explanation"]
+        if explained is None:
+            console.print(f"\n[bold]{escape(title)}[/bold]: {escape(pods['problem'])}")
+        else:
+            console.print(f"\n[bold]{escape(title)}[/bold]: {escape(explained['state'])}")
+            _table(_REASONS, _reasons(explained["reasons"]))
+            _show_remedies(console, explained)
+            for note in explained.get("notes", ()):
+                console.print(f"not judged: {escape(note)}")
+
+
+def _show_remedies(console: "Console", answer: Mapping[str, Any]) -> None:
+    from rich.markup import escape
+
+    if answer["remedies"]:
+        console.print("\n[bold]what would help[/bold] (each was tried in the simulator)")
+        for change in dict.fromkeys(remedy["change"] for remedy in answer["remedies"]):
+            console.print(f"  - {escape(change)}")
 
 
 def _reasons(reasons: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

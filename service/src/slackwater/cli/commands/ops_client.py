@@ -1,7 +1,8 @@
 """Finds a running service and sends requests to its ops listener. Commands reach the service only by this module.
 
 The service is looked for in this order: at `--url`; on loopback, unless a cluster is named or kubectl runs the command; in the
-kubeconfig's cluster, through the API server's port-forward (docs/adr/0196).
+kubeconfig's cluster, through the API server's port-forward (docs/adr/0196), or for an account that may not forward ports,
+through its services/proxy (docs/adr/0297), which only reads.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import add_cluster
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import FORBIDDEN, NO_ANSWER, CommandFailed, code_of_status
 
 if TYPE_CHECKING:
     import ssl
@@ -27,7 +28,7 @@ LARGEST_BODY: Final = 1 << 30
 SILENCE_SECONDS: Final = 60.0
 _MOST_WORDS: Final = 200
 _CONNECT_SECONDS: Final = 1.0
-_WITHOUT_NAMESPACE: Final = frozenset({"node", "group"})
+_READS_ONLY: Final = "through services/proxy the service can only be read; `simulate` without --live reads its state"
 
 
 def add_listener(parser: argparse.ArgumentParser) -> None:
@@ -70,21 +71,32 @@ def fetch_parts(take: Callable[[bytes], object], path: str, args: argparse.Names
         elif not (args.kubeconfig or args.context or args.plugin) and listens():
             _read(ServiceTarget(DEFAULT_URL, DEFAULT_URL, _tls_verification(args)), path, body, progress, take)
         else:
-            from slackwater.cli.commands.port_forward import in_cluster
-
             progress.step("looking for the service in the cluster")
-            with in_cluster(args, _tls_verification(args)) as target:
-                _read(target, path, body, progress, take)
+            try:
+                _read_in_cluster(args, path, body, progress, take)
+            except ServiceNotFound as forbidden:
+                if forbidden.code != FORBIDDEN:
+                    raise
+                if body is not None:
+                    raise ServiceNotFound([*forbidden.lines, _READS_ONLY], code=FORBIDDEN) from forbidden
+                from slackwater.cli.commands.service_proxy import read_by_proxy
+
+                read_by_proxy(args, path, progress, take, forbidden)
+
+
+def _read_in_cluster(
+    args: argparse.Namespace, path: str, body: bytes | None, progress: Progress, take: Callable[[bytes], object]
+) -> None:
+    from slackwater.cli.commands.port_forward import in_cluster
+
+    with in_cluster(args, _tls_verification(args)) as target:
+        _read(target, path, body, progress, take)
 
 
 def path_of(command: str, args: argparse.Namespace) -> str:
-    """The path at which the service answers the command about the object `name` of a `kind`. Raises `CommandFailed` for a name
-    of another form."""
-    pieces, namespaced = args.name.split("/"), args.kind not in _WITHOUT_NAMESPACE
-    if len(pieces) != 1 + namespaced or not all(pieces):
-        want = "NAMESPACE/NAME" if namespaced else "a name without a slash"
-        raise CommandFailed([f"{command} {args.kind}: got {args.name!r}, want {want}"])
-    return f"/{command}/{args.kind}s/{'/'.join(quote(piece, safe='') for piece in pieces)}"
+    """The path at which the service answers the command about the object of the arguments, which are settled
+    (`object_names`)."""
+    return f"/{command}/{args.kind}s/{'/'.join(quote(piece, safe='') for piece in args.name.split('/'))}"
 
 
 def url_of(args: argparse.Namespace) -> str:
@@ -125,20 +137,19 @@ def _read(target: ServiceTarget, path: str, body: bytes | None, progress: Progre
             _asked(client, url, name, body, progress) as answer,
         ):
             if answer.status_code != httpx.codes.OK:
-                reason = _error_detail(answer.read())
-                raise CommandFailed([f"{name}: got status {answer.status_code}, want 200: {reason}"], code=ANSWERED_NO)
+                raise refusal(name, answer.status_code, answer.read())
             for part in answer.iter_bytes():
                 answered += len(part)
                 progress.at(answer.num_bytes_downloaded)
                 if answered > LARGEST_BODY:
-                    raise CommandFailed([f"{name}: got more than {LARGEST_BODY} bytes"], code=ANSWERED_NO)
+                    raise CommandFailed([f"{name}: got more than {LARGEST_BODY} bytes"], code=NO_ANSWER)
                 take(part)
     except httpx.ConnectError as err:
-        raise ServiceNotFound([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
+        raise ServiceNotFound([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=NO_ANSWER) from err
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as err:
         raise CommandFailed([f"--url: got {target.name}, want http://HOST:PORT ({err})"]) from err
     except httpx.HTTPError as err:
-        raise CommandFailed([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=ANSWERED_NO) from err
+        raise CommandFailed([f"{name}: {str(err) or type(err).__name__}; does the service run?"], code=NO_ANSWER) from err
 
 
 @contextmanager
@@ -158,23 +169,24 @@ def decoded(source: str, body: bytes, key: str, want: str) -> dict[str, Any]:
     try:
         answer = json.loads(body)
     except ValueError as err:
-        raise CommandFailed([f"{source}: got no JSON: {err}"], code=ANSWERED_NO) from err
+        raise CommandFailed([f"{source}: got no JSON: {err}"], code=NO_ANSWER) from err
     if not isinstance(answer, dict) or not isinstance(answer.get(key), list):
-        raise CommandFailed([f"{source}: got JSON without a list of {key}, want {want}"], code=ANSWERED_NO)
+        raise CommandFailed([f"{source}: got JSON without a list of {key}, want {want}"], code=NO_ANSWER)
     return answer
 
 
-def _error_detail(body: bytes) -> str:
-    """The message in the body of an error: its `detail`, or the beginning of its text. HTML is not shown, because it cannot
-    come from our listeners."""
+def refusal(name: str, status: int, body: bytes) -> CommandFailed:
+    """The error for an answer of the listener that is no success. Its message is the body's `detail`; a body without one is
+    not our listener's, whatever the status says."""
     try:
         detail = json.loads(body)["detail"]
     except (ValueError, TypeError, KeyError):
         detail = None
     if isinstance(detail, str):
-        return detail
+        return CommandFailed([f"{name}: got status {status}, want 200: {detail}"], code=code_of_status(status))
     text = body[:_MOST_WORDS].decode(errors="replace").strip()
-    return "a page of HTML, want Slackwater's ops listener" if text.startswith("<") else text
+    reason = "a page of HTML, want Slackwater's ops listener" if text.startswith("<") else text
+    return CommandFailed([f"{name}: got status {status}, want 200: {reason}"], code=NO_ANSWER)
 
 
 def _tls_verification(args: argparse.Namespace) -> "ssl.SSLContext | bool":

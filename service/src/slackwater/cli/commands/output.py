@@ -89,10 +89,16 @@ def _table_lines(rows: Sequence[tuple[str, ...]], right: Collection[int]) -> Ite
     yield from (line.rstrip() for line in text.getvalue().splitlines())
 
 
-#: The command ran, and the result is negative: problems in a file, a service that does not answer.
+#: The command ran, and the result is negative: problems in a file, differences in a record.
 ANSWERED_NO: Final = 1
 #: The command could not run: its arguments or files are wrong.
 BAD_INPUT: Final = 2
+#: The object that was asked about does not exist.
+NOT_FOUND: Final = 3
+#: Nothing that can answer was reached, or its answer cannot be used.
+NO_ANSWER: Final = 4
+#: The account may not ask this.
+FORBIDDEN: Final = 5
 INTERRUPTED: Final = 130
 
 
@@ -103,6 +109,11 @@ def messages(group: BaseExceptionGroup[Exception]) -> list[str]:
         for error in group.exceptions
         for line in (messages(error) if isinstance(error, BaseExceptionGroup) else [str(error)])
     ]
+
+
+def code_of_status(status: int) -> int:
+    """The exit code for an HTTP answer that is no success."""
+    return {400: BAD_INPUT, 401: FORBIDDEN, 403: FORBIDDEN, 404: NOT_FOUND, 409: ANSWERED_NO}.get(status, NO_ANSWER)
 
 
 class CommandFailed(Exception):

@@ -18,7 +18,7 @@ from slackwater.app.running_service import Replicas, find_replicas, looked_for
 from slackwater.cli.commands import ops_client
 from slackwater.cli.commands.cluster import OTHER_CLUSTER, kubeconfig_of
 from slackwater.cli.commands.ops_client import ServiceNotFound, ServiceTarget
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed
+from slackwater.cli.commands.output import FORBIDDEN, NO_ANSWER, CommandFailed, code_of_status
 
 _PROBE_SECONDS: Final = 15.0
 _MOST_NAMED: Final = 4
@@ -59,7 +59,8 @@ async def _tunnel(
             yield CommandFailed([f"{error}; --kubeconfig names another file"])
             return
         except KubeError as error:
-            yield ServiceNotFound(_unreadable(error, args.scheduler_name), code=ANSWERED_NO)
+            code = code_of_status(error.code) if isinstance(error, StatusError) else NO_ANSWER
+            yield ServiceNotFound(_unreadable(error, args.scheduler_name), code=code)
             return
         problems, standby = [], None
         for replica in replicas.running:
@@ -70,11 +71,14 @@ async def _tunnel(
             if leads:
                 yield target
                 return
+            if port.forbidden:
+                yield ServiceNotFound([f"pod {replica.pod}: {port.problem}"], code=FORBIDDEN)
+                return
             if problem:
                 problems.append(f"pod {replica.pod}, port {replica.port}: {problem}")
             else:
                 standby = standby or target
-        yield standby or ServiceNotFound(_not_found_text(replicas, args.scheduler_name, problems), code=ANSWERED_NO)
+        yield standby or ServiceNotFound(_not_found_text(replicas, args.scheduler_name, problems), code=NO_ANSWER)
 
 
 def _inside(trust: ssl.SSLContext | bool) -> ssl.SSLContext:

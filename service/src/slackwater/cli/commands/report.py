@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from slackwater.app.progress import shown
 from slackwater.cli.commands.ops_client import add_listener, fetch_parts, url_of
-from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, CommandFailed, name_of, report_lines
+from slackwater.cli.commands.output import BAD_INPUT, NOT_FOUND, CommandFailed, name_of, report_lines
 
 if TYPE_CHECKING:
     from slackwater.app.report.answer import ReportAnswer
@@ -27,7 +27,8 @@ written one side.
 
 The log comes from the running service: at --url, on this machine, or in the
 cluster of $KUBECONFIG or ~/.kube/config. With --log it is read from a file.
-Exit code 0: reported; 1: no service or no log; 2: a file cannot be read.
+Exit code 0: reported; 2: a file cannot be read; 3: the service writes no log;
+4: nothing answers; 5: the account may not ask.
 """
 _EXAMPLES: Final = """\
 examples:
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
             progress.step(f"reading the log of {source}")
             answer = report_answer(log, since_seconds=args.since)
     except NoReport as error:
-        raise CommandFailed([f"{source}: {error}"], code=ANSWERED_NO if args.log is None else BAD_INPUT) from error
+        raise CommandFailed([f"{source}: {error}"], code=NOT_FOUND if args.log is None else BAD_INPUT) from error
     for line in _lines(args.output, answer):
         print(line)
     return 0

@@ -16,14 +16,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.app.progress import Progress, shown
+from slackwater.cli.commands import ops_client
 from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.ops_client import add_listener, fetch, url_of
-from slackwater.cli.commands.output import ANSWERED_NO, BAD_INPUT, CommandFailed, add_output, as_json, name_of, settings_from
+from slackwater.cli.commands.ops_client import add_listener, url_of
+from slackwater.cli.commands.output import (
+    BAD_INPUT,
+    FORBIDDEN,
+    NO_ANSWER,
+    NOT_FOUND,
+    CommandFailed,
+    add_output,
+    as_json,
+    name_of,
+    settings_from,
+)
 from slackwater.model.texts import summed_up
 from slackwater_protocol.names import NODE_GROUP
 
 if TYPE_CHECKING:
     from slackwater.app.offline import Cluster
+    from slackwater.app.offline.files import RightsLacking
     from slackwater.app.offline.version import VersionRequest
     from slackwater.app.settings import Settings
     from slackwater.app.simulation import Simulation, SimulationError
@@ -69,12 +81,12 @@ def answered_live(args: argparse.Namespace, question: "Question") -> Iterator[Ma
     body = {} if args.suppose is None else _document(args.suppose)
     options = {name: True for name in ("accounting", "sequential") if getattr(args, name, False)}
     path = f"/simulate/{question}"
-    reply = fetch(path, args, json.dumps({**body, **options}).encode())
+    reply = ops_client.fetch(path, args, json.dumps({**body, **options}).encode())
     try:
         for line in reply.splitlines():
             yield json.loads(line)
     except ValueError as error:
-        raise CommandFailed([f"{url_of(args)}{path}: got no JSON: {error}"], code=ANSWERED_NO) from error
+        raise CommandFailed([f"{url_of(args)}{path}: got no JSON: {error}"], code=NO_ANSWER) from error
 
 
 def _document(path: str) -> dict[str, Any]:
@@ -135,6 +147,33 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--feature-gates", metavar="G", help="of kube-scheduler: Name=true,Name=false")
 
 
+def _namespace_asked(args: argparse.Namespace) -> str | None:
+    """The namespace of the pod or workload that is asked about. Something can be said of it without the right to list nodes."""
+    namespace, slash, _ = str(getattr(args, "name", "")).partition("/")
+    return namespace if slash else None
+
+
+def _of_service(args: argparse.Namespace, request: "VersionRequest") -> "Cluster":
+    """The cluster as the running service sees it. Raises `CommandFailed` and `ClusterError`."""
+    import msgspec
+
+    from slackwater.app.offline.files import load_dump
+
+    dump = ops_client.fetch("/dumpstate", args)
+    return load_dump(msgspec.Raw(dump), accounting=getattr(args, "accounting", False), request=request)
+
+
+def _in_place_of_objects(args: argparse.Namespace, lacking: "RightsLacking", request: "VersionRequest") -> "Cluster":
+    """The cluster as the running service sees it, for an account that may not list nodes and pods, and may ask the service.
+    Raises `CommandFailed` and `ClusterError`."""
+    try:
+        cluster = _of_service(args, request)
+    except CommandFailed as failed:
+        raise CommandFailed([f"{source_name(args)}: {lacking}", *failed.lines], code=FORBIDDEN) from failed
+    print(f"slackwater: note: {lacking.problem}; read from the running service instead", file=sys.stderr)
+    return cluster
+
+
 def source_name(args: argparse.Namespace) -> str:
     """The name of the cluster in errors: the file's name, or "the cluster"."""
     return "the cluster" if args.cluster is None else name_of(args.cluster)
@@ -142,10 +181,16 @@ def source_name(args: argparse.Namespace) -> str:
 
 def failed(error: "SimulationError") -> CommandFailed:
     """The failure of a command that says what the library says, and calls an argument as the command line does."""
-    from slackwater.app.simulation import BadInput
+    from slackwater.app.simulation import ClusterUnreachable, NoSuchObject
 
     option = f"--{error.argument.replace('_', '-')}: " if error.argument else ""
-    code = BAD_INPUT if isinstance(error, BadInput) else ANSWERED_NO
+    match error:
+        case NoSuchObject():
+            code = NOT_FOUND
+        case ClusterUnreachable():
+            code = NO_ANSWER
+        case _:
+            code = BAD_INPUT
     return CommandFailed([f"{option}{line}" for line in error.lines], code=code)
 
 
@@ -173,7 +218,7 @@ def report(
             _check_complete(args, cluster, simulation.settings, question)
             pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
             if question == "placement" and not pending:  # there is no line that could say this
-                unknown = [f"pods are unknown: no Pod {cluster.where}"] if "Pod" in cluster.unknown and not cluster.pods else []
+                unknown = [f"pods are unknown: {cluster.lack('Pod')}"] if "Pod" in cluster.unknown and not cluster.pods else []
                 remarks = cluster.remarks if as_json(args) else summed_up(cluster.remarks)
                 said = (*remarks, *(f"not judged: {each}" for each in (*cluster.unread, *unknown)))
                 print("".join(f"{each}\n" for each in said), end="", file=sys.stderr if as_json(args) else sys.stdout)
@@ -193,12 +238,18 @@ def report(
 def read_simulated(args: argparse.Namespace, progress: Progress) -> "Simulation":
     """Reads the cluster of the file `--cluster`, or else of the kubeconfig, with the settings and changes that the options say.
     Prints notes to stderr. Raises `CommandFailed`."""
-    from slackwater.app.offline.files import fetch_cluster, load_cluster
+    from slackwater.app.offline.files import RightsLacking, fetch_cluster, load_cluster
     from slackwater.app.simulation import SimulationError, beside, simulation_of
 
     def read(request: "VersionRequest") -> "Cluster":
+        if args.cluster is None and args.url is not None:
+            return _of_service(args, request)
         if args.cluster is None:
-            return with_cluster(args, partial(fetch_cluster, report=progress.step, request=request), instead="--cluster F")
+            work = partial(fetch_cluster, report=progress.step, request=request, namespace=_namespace_asked(args))
+            try:
+                return with_cluster(args, work, instead="--cluster F")
+            except RightsLacking as lacking:
+                return _in_place_of_objects(args, lacking, request)
         progress.step(f"reading {os.path.basename(name_of(args.cluster))}")
         return load_cluster(args.cluster, accounting=accounting, request=request)
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from slackwater.app.progress import Progress, shown
-from slackwater.cli.commands.cluster import add_cluster, with_cluster
-from slackwater.cli.commands.output import ANSWERED_NO, CommandFailed, report_lines
+from slackwater.cli.commands.cluster import with_cluster
+from slackwater.cli.commands.ops_client import add_listener
+from slackwater.cli.commands.output import NO_ANSWER, CommandFailed, report_lines
 from slackwater.cli.commands.simulate_common import add_group_label, add_version, failed, read_simulated
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ nodes, cores, memory and money now and at the end, evictions, how long it takes,
 what stays and why, and whom the money is for. The cluster is only read: the
 command lists its objects once. Groups, limits, budgets and timers are those of
 --config. Without prices the formula of docs/prices.md counts, and the report
-says so. Exit code 0: reported; 1: the cluster does not answer; 2: a file
-cannot be read.
+says so. Exit code 0: reported; 2: a file cannot be read; 4: the cluster does
+not answer; 5: the account may not ask.
 """
 _EXAMPLES: Final = """\
 examples:
@@ -55,7 +56,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--cluster", metavar="F", help="a file or folder, JSON or YAML; - for stdin (default: the kubeconfig's cluster)"
     )
-    add_cluster(parser)
+    add_listener(parser)
     parser.add_argument("--config", metavar="F", help="Slackwater's configuration file: groups, limits, timers, prices")
     parser.add_argument("--prices", metavar="F", help="a price table, CSV or JSON, in place of autoscaler.prices.table")
     parser.add_argument("--horizon", metavar="T", type=_horizon, default=MONTH_DAYS * _DAY, help="30d (default), 12h")
@@ -118,7 +119,7 @@ def _use(args: argparse.Namespace, progress: Progress) -> "tuple[Use | None, str
     except UseUnknown as err:
         if args.prometheus is None:
             return None, str(err)
-        raise CommandFailed([f"--prometheus: {err}"], code=ANSWERED_NO) from err
+        raise CommandFailed([f"--prometheus: {err}"], code=NO_ANSWER) from err
 
 
 def _check(args: argparse.Namespace) -> None:

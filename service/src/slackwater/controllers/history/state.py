@@ -186,6 +186,18 @@ def past_of(
     return PastOfObject(object=f"{what} {name}", entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
 
 
+def past_between(history: History, since_ms: int, until_ms: int, *, notes: tuple[str, ...] = ()) -> PastOfObject:
+    """The answer about the whole cluster from `since_ms` to `until_ms`, both inclusive: all entries, the oldest first."""
+    found = sorted((entry for entry in history if since_ms <= entry.at_ms <= until_ms), key=lambda entry: entry.at_ms)
+    reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
+    return PastOfObject(
+        object=f"from {time_text(since_ms)} to {time_text(until_ms)}",
+        entries=tuple(map(HistoryLine.of, found)),
+        reaches=reaches,
+        notes=notes,
+    )
+
+
 def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[HistoryLine, ...]:
     """The newest entries about the object, for its explanation; the oldest first."""
     return tuple(map(HistoryLine.of, history.of(what, name)[-_MOST_IN_EXPLAIN:]))
