@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
+from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.model.events import PausesSeen
 from slackwater.model.ids import Instant
 from slackwater.model.pauses import pauses_of
@@ -97,6 +98,21 @@ async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_
             await page.go_back()
             await page.wait_for_selector("#view-overview:not([hidden])")
             assert await page.locator(".heat canvas").get_attribute("data-blocks") == str(blocks)
+        without_unexplained(seen)
+
+
+async def test_a_standby_says_who_leads_and_that_it_knows_no_costs() -> None:
+    state_machine, now = ten_nodes()
+    standby = LeaderStatus(mode="scheduler", leads=False, holder="slackwater-7d4_abc")
+    here = served(state_machine, now, loop=None, decision_log=some_decisions(), leader=standby)
+    async with here as url, a_page(url) as seen:
+        await opened(seen.page, url, "overview")
+        await seen.page.wait_for_selector("#state:has-text('; a standby, slackwater-7d4_abc leads')")
+        cost = tile(seen.page, "Cost an hour")
+        assert (await cost.locator(".value").inner_text(), await cost.locator(".told").inner_text()) == (
+            "\N{EN DASH}",
+            "the leader knows it",
+        )
         without_unexplained(seen)
 
 

@@ -16,6 +16,7 @@ from slackwater.app.explain.service import ExplainService
 from slackwater.app.settings import Settings, as_file
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupBackoff, NodeGroupStatus
+from slackwater.controllers.leadership.metrics import LeaderStatus, alone
 from slackwater.controllers.loop_plans import PendingCounts
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictim
 from slackwater.controllers.scaledown.loop import ScaleDownRecord
@@ -357,6 +358,7 @@ async def served(
     what_happened: HistoryQuery = no_history,
     shadow: bool = False,
     node_use: NodeUse | None = None,
+    leader: LeaderStatus | None = None,
 ) -> AsyncIterator[str]:
     """The ops listener on a free port; gives its address."""
     moment = anyio.current_time()
@@ -374,6 +376,7 @@ async def served(
         what_happened=what_happened,
         shadow=shadow,
         node_use=lambda: node_use,
+        leader=lambda: leader or alone(),
     )
     _figures(app.state.observer)
     with listen("ops", "127.0.0.1", 0) as sock:

@@ -90,10 +90,13 @@ function say() {
   const { status, health } = state.sections;
   byId("pause").hidden = !health?.paused;
   setText(byId("pause"), health?.paused ?? "");
-  const text = old ? `${trouble} Last update ${age(state.at / 1000)} ago.` : trouble || (status ? `Live, version ${status.version}` : "Connecting…");
+  const text = old ? `${trouble} Last update ${age(state.at / 1000)} ago.` : trouble || (status ? `Live, version ${status.version}${standby(status.leader)}` : "Connecting…");
   byId("state").className = trouble ? "bad" : "";
   setText(byId("state"), text);
 }
+
+// Of several replicas each shows what it knows itself; only the leader decides, and knows what nodes cost.
+const standby = ({ leads, holder }) => (leads ? "" : `; a standby, ${holder || "nobody"} leads`);
 
 build();
 select();
