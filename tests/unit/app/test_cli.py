@@ -8,10 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import SystemRandom
+from typing import Any
 
 import pytest
 
 from slackwater import __version__
+from slackwater.app import process
+from slackwater.app.settings import Settings
 from slackwater.cli.main import main, make_parser
 from slackwater.sandbox.free_ports import FreePorts
 
@@ -179,6 +182,21 @@ def test_serve_refuses_a_bad_file_with_every_problem(tmp_path: Path, capsys: pyt
         f"slackwater: {path}: extender.weight: got 0, want a whole number >= 1 and <= 100",
         f"slackwater: {path}: nodes.watermark.cpu: got 1.5, want > 0 and <= 1",
     ]
+
+
+@pytest.mark.parametrize(("more", "enabled"), [([], True), (["--config", "F"], False)])
+def test_a_shadow_without_a_file_plans(more: list[str], enabled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "slackwater.yaml"
+    path.write_text("apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n")
+    served: list[Settings] = []
+
+    async def serve_shadow(settings: Settings, **_: Any) -> None:
+        served.append(settings)
+
+    monkeypatch.setattr(process, "serve_shadow", serve_shadow)
+    more = [str(path) if word == "F" else word for word in more]
+    assert main(["serve", "--shadow", "--kubeconfig", "unread", *more]) == 0
+    assert [(each.mode, each.autoscaler.enabled) for each in served] == [("shadow", enabled)]
 
 
 def test_serve_refuses_an_autoscaler_with_nothing_to_grow(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

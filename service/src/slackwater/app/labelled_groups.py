@@ -8,19 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from slackwater.app.offline.known_groups import KnownGroup, labelled_groups, with_group_labels
+from slackwater.app.offline.known_groups import configured_group, group_label
 from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import NodeGroup as GroupSettings
 from slackwater.app.settings.autoscaling import Providers
-from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, Instance, InstanceId, NodeGroup
 from slackwater.model.objects import Node
 
 _PROVIDER: Final = "labels"
-#: Bounds what many values of a label cost. Further groups are left out, and the note says so.
+#: Bounds what many values of a label cost. Further groups are left out.
 _MOST: Final = 500
 BY_LABELS: Final = (
-    "node groups are those that labels of nodes name: each may have from 0 to "
+    f"node groups are those that labels of nodes name, the first {_MOST} of them: each may have from 0 to "
     f"{GroupSettings(name='any').max_size} nodes, and a new node is as the group's present ones are"
 )
 
@@ -41,16 +40,17 @@ class LabelledGroups:
         self._seen: dict[GroupName, NodeGroup] = {}
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        nodes = {node.name: node for node in self._nodes()}
-        self._seen = {name: replace(group, target=0, instances=()) for name, group in self._seen.items()}
-        for found in labelled_groups(with_group_labels(tuple(nodes.values())), ()):
-            if found.group.name in self._seen or len(self._seen) < _MOST:
-                self._seen[found.group.name] = _with_instances(found, nodes)
-        return [self._seen[name] for name in sorted(self._seen)]
+        of_group: dict[str, list[Node]] = {}
+        for node in self._nodes():
+            if (label := group_label(node)) is not None:
+                of_group.setdefault(label, []).append(node)
+        for label, nodes in of_group.items():
+            if GroupName(label) not in self._seen and len(self._seen) < _MOST:
+                found = configured_group(GroupSettings(name=label), nodes).group
+                self._seen[found.name] = replace(found, provider=_PROVIDER)
+        return [_with_nodes(self._seen[name], of_group.get(name, ())) for name in sorted(self._seen)]
 
 
-def _with_instances(found: KnownGroup, nodes: dict[NodeName, Node]) -> NodeGroup:
-    instances = (
-        Instance(id=InstanceId(nodes[name].provider_id or name), state="running", node=name) for name in sorted(found.nodes)
-    )
-    return replace(found.group, provider=_PROVIDER, instances=tuple(instances))
+def _with_nodes(group: NodeGroup, nodes: Sequence[Node]) -> NodeGroup:
+    instances = (Instance(id=InstanceId(node.provider_id or node.name), state="running", node=node.name) for node in nodes)
+    return replace(group, target=len(nodes), instances=tuple(instances))

@@ -43,7 +43,7 @@ async def groups_of_others(client: ApiPort, settings: Settings, now: datetime) -
         return unseen(_NAME, error, _UNREAD)
     except BadStatus as error:
         return unknown(_NAME, f"ConfigMap {config_map}: {error}", _UNREAD)
-    except ProviderError as error:
+    except (ProviderError, ValueError) as error:  # a node that cannot be decoded
         return unknown(_NAME, str(error), _UNREAD)
     return judged(settings, groups, nodes, listed)
 

@@ -54,8 +54,13 @@ def with_group_labels(nodes: Sequence[Node], labels: Sequence[str] = CLOUD_GROUP
     return tuple(_labelled(node, labels) for node in nodes)
 
 
+def group_label(node: Node, labels: Sequence[str] = CLOUD_GROUP_LABELS) -> str | None:
+    """The group that a label of the node names: ours, or else the first of `labels` that it has."""
+    return next((value for key in (NODE_GROUP, *labels) if (value := node.labels.get(key))), None)
+
+
 def _labelled(node: Node, labels: Sequence[str]) -> Node:
-    name = next((value for key in labels if (value := node.labels.get(key))), None)
+    name = group_label(node, labels)
     if name is None or node.labels.get(NODE_GROUP):
         return node
     return structs.replace(node, labels={**node.labels, NODE_GROUP: name})
