@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from msgspec import structs
 
+from slackwater.app.counterfactual import counterfactual
 from slackwater.app.counterfactual.budgets import allowed_here
 from slackwater.app.counterfactual.counterfactual import Counterfactual
 from slackwater.app.counterfactual.lines import SIDES, AnyLine, Decision, ModelCheck, NodeCame, NodeWent, Sample, Side, Sides
@@ -15,7 +16,7 @@ from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import Generation, Instant, NodeName, PodUid, UnixTime
-from slackwater.model.objects import Node, Pod, Taint
+from slackwater.model.objects import DisruptionBudget, Node, Pod, Taint
 from tests.support.builders import a_budget, a_node, a_pod
 from tests.support.manifests import GROUP
 
@@ -178,6 +179,25 @@ def test_a_budget_allows_what_our_healthy_pods_leave() -> None:
     more = [structs.replace(pod, ready=True) for pod in pods]
     assert [each.disruptions_allowed for each in allowed_here(budgets, more, pods)] == [2, 2]
     assert [each.disruptions_allowed for each in allowed_here(budgets, pods[:1], pods)] == [0, 2]
+
+
+def test_budgets_are_counted_again_only_when_pods_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counting(*_: object) -> list[DisruptionBudget]:
+        calls.append(1)
+        return []
+
+    monkeypatch.setattr(counterfactual, "allowed_here", counting)
+    watched = Watched(pods=[owned("web", on="own")])
+    watched.passes(60)
+    assert len(calls) == 1
+    watched.see([node("b")])
+    watched.passes(60)
+    assert len(calls) == 1, "no pod has changed on either side"
+    watched.see(pods=[owned("more", on="own")])
+    watched.passes(120)
+    assert 2 < len(calls) < 8, "when it came, and when our side got and bound it"
 
 
 def test_a_removal_that_another_autoscaler_gives_up_is_no_difference() -> None:

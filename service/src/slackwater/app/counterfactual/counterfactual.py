@@ -29,10 +29,10 @@ from slackwater.app.prices import every_price
 from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import cluster_without_nodes
-from slackwater.model.changes import NodeChange
+from slackwater.model.changes import Changes, NodeChange
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.model.prices import PriceBook, cost_of
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
@@ -113,6 +113,9 @@ class _Played:
             self._ours = OurSide(cluster, settings, log, self._groups.group_of, at=seen.at)
             self._check = CheckedModel(cluster, settings, seen.at)
         self._lines: list[AnyLine] = []
+        self._budgets: Sequence[DisruptionBudget] = ()
+        #: Our side's pod version when `_budgets` were counted.
+        self._counted_at = -1
         self._sample()
 
     def began(self, version: str, *, goes_on: bool = False) -> Began:
@@ -170,11 +173,17 @@ class _Played:
         events = list(self.demand.due(seen.at))
         if self._ours is None or self._check is None:
             return
-        bound = (running_pod.pod for running_pod in self._replica.bound_pods())
-        budgets = allowed_here(self._replica.budgets, self._ours.pods, bound)
-        self._ours.take(seen.changes, events, self._read, self._groups.group_of, budgets)
+        self._ours.take(seen.changes, events, self._read, self._groups.group_of, self._budgets_of(self._ours, seen.changes))
         self._check.real.evictions += evictions
         self._check.take(seen.changes, events, self._read, seen.at)
+
+    def _budgets_of(self, ours: OurSide, changes: Changes) -> Sequence[DisruptionBudget]:
+        """The budgets as our side has them; counted again only if pods or budgets have changed on a side."""
+        if changes.pods or changes.budgets is not None or ours.pod_version != self._counted_at:
+            self._counted_at = ours.pod_version
+            bound = (running_pod.pod for running_pod in self._replica.bound_pods())
+            self._budgets = allowed_here(self._replica.budgets, ours.pods, bound)
+        return self._budgets
 
     def write_hour(self) -> None:
         """Writes what is written once an hour, and begins the next hour."""

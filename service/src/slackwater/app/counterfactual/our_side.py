@@ -67,6 +67,11 @@ class OurSide:
         """The pods that have a node here."""
         return (running_pod.pod for running_pod in self._cluster.replica.bound_pods())
 
+    @property
+    def pod_version(self) -> int:
+        """Another number after each change of the pods here."""
+        return self._cluster.pod_version
+
     # --- time -------------------------------------------------------------------------------------------------------------
 
     def advance(self, to: UnixTime, pace: Pace) -> None:

@@ -33,6 +33,8 @@ class VirtualCluster:
         self._read = cluster
         self._ended = tuple(pod for pod in cluster.pods if pod.ended)
         self._made = 0
+        #: Counts the changes of pods.
+        self.pod_version = 0
         #: The UID that a pod has now, by the UID that it had before its evictions; pods that were never put are missing.
         self._now_of: dict[PodUid, PodUid] = {}
         self.replica = SnapshotReplica()
@@ -89,6 +91,7 @@ class VirtualCluster:
     def follow(self, changes: Changes, read: Cluster) -> None:
         """Applies changes that others make. `read`: what the cluster has beside nodes, pods and budgets."""
         self._read = read
+        self.pod_version += len(changes.pods)
         self.replica.take(replace(changes, awaiting_victims=self.replica.awaiting_victims, kept_room=()))
 
     def allow(self, budgets: Iterable[DisruptionBudget], disrupted: Iterable[Pod]) -> None:
@@ -139,6 +142,7 @@ class VirtualCluster:
     def drop(self, pod: Pod) -> None:
         """Removes a pod that has ended, and releases its devices."""
         self._now_of.pop(first_uid(pod), None)
+        self.pod_version += 1
         if pod.node is not None:
             row = self.replica.row_of(pod.node)
             kind = next(each.kind for each in self.replica.on(row) if each.pod.uid == pod.uid)
@@ -177,6 +181,7 @@ class VirtualCluster:
 
     def _put(self, pod: Pod) -> None:
         self._now_of[first_uid(pod)] = pod.uid
+        self.pod_version += 1
         self.replica.take_pods([_change(pod)])
         snapshot = self.replica.snapshot
         kind = snapshot.kind_id(pod.kind, pod.labels, deleting=pod.deleting)
