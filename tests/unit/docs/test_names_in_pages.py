@@ -208,7 +208,8 @@ def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
         assert {word.partition("=")[0] for word in words if word.startswith("--")} <= _options(parser), line
 
 
-#: Options of kube-scheduler, KWOK, kubectl, helm, pip, uv, git, gh; Cluster Autoscaler's have a test of their own (guides).
+#: Options of kube-scheduler, KWOK, kubectl, helm, pip, uv, git, gh, aws, gcloud, az and Cluster Autoscaler's example server.
+#: Cluster Autoscaler's own have a test (guides).
 _OTHERS: Final = frozenset(
     re.findall(
         r"--[\w-]+",
@@ -217,7 +218,9 @@ _OTHERS: Final = frozenset(
         --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
         --ignore-taint --startup-taint --status-taint
         --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
-        --event-pattern --rule --targets""",
+        --event-pattern --rule --targets
+        --branch --ca-cert --cert --cloud-config --depth --disable-cluster-autoscaler --key-cert --no-enable-autoscaling
+        --node-pool --resource-group""",
     )
 )
 
