@@ -133,6 +133,14 @@ async def test_a_group_is_left_out_whose_size_does_not_count_machines_and_one_th
         await aws.grow(0, 1, "vcpus")
 
 
+@pytest.mark.parametrize("lacks", ["InstanceId", "AvailabilityZone"])
+async def test_an_answer_that_lacks_something_is_an_error_and_no_shorter_list(aws: Aws, lacks: str) -> None:
+    machine = {"InstanceId": "i-1", "AvailabilityZone": A, "LifecycleState": "InService"}
+    aws.fleet.has("asg", more={"Instances": [{key: value for key, value in machine.items() if key != lacks}]})
+    with pytest.raises(ProviderError, match=rf"other: describe_auto_scaling_groups: .* cannot be read: KeyError: '{lacks}'"):
+        await aws.look()
+
+
 async def test_what_is_in_a_warm_pool_or_on_standby_does_not_count(aws: Aws) -> None:
     group = aws.fleet.has("asg", desired=4, more={"WarmPoolConfiguration": {"MinSize": 2}, "WarmPoolSize": 2})
     for machine, state in zip(group.machines, ("Warmed:Stopped", "Standby", "Terminating:Wait", "Pending:Wait"), strict=True):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from slackwater.adapters.cloud.aws.client import AwsClient
+from slackwater.adapters.cloud.aws.client import AwsClient, readable
 from slackwater.model.nodegroups import GroupName, InstanceError, InstanceErrorKind
 
 _PAGE: Final = 100
@@ -62,12 +62,13 @@ async def launch_failures(
     }
     for _ in range(_MOST_PAGES):
         answer = await client.ask("autoscaling", "describe_scaling_activities", **parameters)
-        for wire in answer.get("Activities") or ():
-            group = GroupName(wire.get("AutoScalingGroupName", ""))
-            if group in lacking and _is_launch_since(wire, lacking[group] - _SKEW_SECONDS):
-                # They are listed from the newest; of two that began in one second the first counts.
-                known = newest.setdefault(group, wire)
-                newest[group] = wire if _started(wire) > _started(known) else known
+        with readable("describe_scaling_activities"):
+            for wire in answer.get("Activities") or ():
+                group = GroupName(wire.get("AutoScalingGroupName", ""))
+                if group in lacking and _is_launch_since(wire, lacking[group] - _SKEW_SECONDS):
+                    # They are listed from the newest; of two that began in one second the first counts.
+                    known = newest.setdefault(group, wire)
+                    newest[group] = wire if _started(wire) > _started(known) else known
         if not (token := answer.get("NextToken")):
             break
         parameters["NextToken"] = token

@@ -5,8 +5,8 @@ a lowered size, must not happen twice. Credentials come from botocore's default 
 container credentials (EKS Pod Identity), instance profile.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import count
 from typing import Any, Final, Literal
 
@@ -129,6 +129,15 @@ class AwsClient:
 def is_throttled(error: ProviderError) -> bool:
     """Whether the call certainly had no effect, because there were too many."""
     return isinstance(error, RefusedByAws) and error.code in _THROTTLED
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """A context that raises a `ProviderError` if its body finds that an answer lacks something. `what` is the answer."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ProviderError("other", None, f"{what}: an answer cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _is_time_for(pause: float) -> bool:

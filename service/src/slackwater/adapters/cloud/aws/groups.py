@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from slackwater.adapters.cloud.aws.client import AwsClient
+from slackwater.adapters.cloud.aws.client import AwsClient, readable
 from slackwater.model.nodegroups import GroupName, InstanceId
 
 #: Groups in one page, and names in one question: what AWS allows.
@@ -103,7 +103,8 @@ class GroupFinder:
             MaxRecords=_PAGE,
             **which,
         )
-        read = [_read(wire) async for wire in pages if not wire.get("Status")]  # a group with a status is being deleted
+        with readable("describe_auto_scaling_groups"):
+            read = [_read(wire) async for wire in pages if not wire.get("Status")]  # a group with a status is being deleted
         return {group.name: group for group in read}
 
 
@@ -139,8 +140,8 @@ def _machine(wire: Mapping[str, Any]) -> Machine | None:
         found = "deleting"
     else:
         return None
-    id_ = wire["InstanceId"]
-    return Machine(id_, InstanceId(f"aws:///{wire.get('AvailabilityZone', '')}/{id_}"), found, wire.get("InstanceType") or "")
+    id_, zone = wire["InstanceId"], wire["AvailabilityZone"]
+    return Machine(id_, InstanceId(f"aws:///{zone}/{id_}"), found, wire.get("InstanceType") or "")
 
 
 def _source(wire: Mapping[str, Any]) -> LaunchSource:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from slackwater.adapters.cloud.aws.client import AwsClient
+from slackwater.adapters.cloud.aws.client import AwsClient, readable
 from slackwater.adapters.cloud.aws.groups import LaunchSource, ScalingGroup
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import ProviderError
@@ -127,7 +127,8 @@ class MachineTypes:
         if key in self._kept and self._now() - at < _KEPT_SECONDS:
             return answer
         try:
-            answer = await ask()
+            with readable("what new machines have"):
+                answer = await ask()
             self._problems.pop(key, None)
         except ProviderError as error:  # the last answer is better than none
             if self._problems.get(key) != error.detail:
