@@ -147,4 +147,5 @@ def test_there_is_no_shell_and_no_package_manager(layout: Path) -> None:
         "usr/bin/python3",
         "usr/local/bin/slackwater",
         "usr/local/bin/kubectl-slackwater",
+        "usr/local/bin/kubectl_complete-slackwater",
     }

@@ -115,6 +115,8 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
     assert run(slackwater, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
     plugin = slackwater.with_name("kubectl-slackwater")
     assert run(plugin, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
+    complete = slackwater.with_name("kubectl_complete-slackwater")
+    assert run(complete, "expl", cwd=tmp_path).stdout.startswith("explain\t")
     assert json.loads(run(slackwater, "config", "schema", cwd=tmp_path).stdout) == schema()
     for duration in ("5s", "60s"):  # where others have the processor five seconds may be too few
         demo = run(slackwater, "demo", "--duration", duration, "--nodes", "5", "--pods", "20", cwd=tmp_path)

@@ -210,6 +210,11 @@ def test_a_manifest_is_told_from_a_workload_without_pods(explain: Any) -> None:
     assert "it is a manifest" in explain("rs/web", manifest)["reasons"][0]["detail"]
 
 
+def test_a_workload_may_want_billions_of_pods(explain: Any) -> None:
+    answer = explain("rs/web", a_workload(replicas=2**31 - 1))
+    assert (answer["facts"]["missing"], codes(answer)) == (2**31 - 1, ["not_made"])
+
+
 def test_the_table_has_counts_and_each_group_of_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cluster.json"
     items = [node_manifest("n1"), a_workload(replicas=3), a_pod("a"), a_pod("b"), failed("boom")]

@@ -122,6 +122,7 @@ class ConfigMapWire(ObjectWire):
 class ListMetaWire(Wire):
     resource_version: str = ""
     continue_: str = field(name="continue", default="")
+    remaining_item_count: int | None = None
 
 
 class ListWire(Wire):

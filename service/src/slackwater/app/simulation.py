@@ -245,9 +245,11 @@ class Simulation:
         by_label: str | None = None,
         start: datetime | None = None,
         use: "Use | None" = None,
+        report: Callable[[int], None] = lambda seconds: None,
     ) -> "WorthAnswer":
         """What the service would save within `horizon`, and what keeps it from more. `start`: when the rounds begin; None: now.
-        `use`: what pods use; only the command line measures it."""
+        `use`: what pods use; only the command line measures it. `report` is called now and then with how many seconds of the
+        horizon have been played."""
         from slackwater.app.worth.report import worth_answer
 
         if not timedelta(seconds=1) <= horizon <= _LONGEST_HORIZON:
@@ -265,6 +267,7 @@ class Simulation:
                 start=UnixTime((start or datetime.now(UTC)).timestamp()),
                 by_label=by_label,
                 use=use,
+                report=report,
             )
 
     def explain(self, kind: Explainable, name: str) -> "Explanation":

@@ -24,6 +24,7 @@ from slackwater.cli.commands import (
     dumpstate,
     explain,
     history,
+    man,
     pause,
     replay,
     report,
@@ -126,6 +127,7 @@ configure:
   doctor              look for what would keep it from working in a cluster
   scheduler-config    write kube-scheduler's configuration file, or check one
   completion          print the completion of this command for a shell
+  man                 print the manual page of a command
 
 ask what would happen:
   simulate placement  where could each pending pod go, and why not elsewhere?
@@ -226,6 +228,7 @@ def make_parser(*, plugin: bool = False) -> Parser:
         cleanup,
         doctor,
         completion,
+        man,
     ):
         command.add_parser(commands)
     return parser

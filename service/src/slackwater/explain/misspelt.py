@@ -9,6 +9,8 @@ A finding says what may have been meant. For a label there is the change that wr
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from slackwater.model.pod_constraints import Kind, NodeSelectorTerm
 from slackwater.model.reasons import WaitReason
 from slackwater.model.selectors import Requirement
 
+#: Of a pod that requires more labels, the first are looked at: an affinity may list thousands of values.
+_MOST_LABELS: Final = 32
 #: A required label: its key, and its value or None if any value will do.
 _Label = tuple[str, str | None]
 
@@ -59,7 +63,7 @@ def _labels(asked: PodQuery) -> Iterator[Slip]:
     facts = asked.snapshot.facts
     nodes = [facts.nodes[row] for row in np.flatnonzero(facts.live[: facts.n_rows]).tolist()]
     nodes += [each.template.node for each in asked.explain_input.groups.values() if each.template is not None]
-    for key, value in dict.fromkeys(_required(asked.pod.kind)):
+    for key, value in islice(dict.fromkeys(_required(asked.pod.kind)), _MOST_LABELS):
         meant = _meant(nodes, key, value)
         if meant is not None:
             wrong, right = _text(key, value), _text(*meant)

@@ -1,9 +1,10 @@
 """Reads and writes single API objects as JSON values, for commands. The service itself uses the typed writers."""
 
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from http import HTTPStatus
+from itertools import count
 from typing import Any, Final, Literal
 
 import msgspec
@@ -63,11 +64,18 @@ class ApiObjects:
                 yield item
 
     async def pages(
-        self, path: str, *, metadata_only: bool = False, fields: str = "", labels: str = ""
+        self,
+        path: str,
+        *,
+        metadata_only: bool = False,
+        fields: str = "",
+        labels: str = "",
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> AsyncIterator[bytes]:
-        """The pages of a collection as JSON text: lists of one kind. `fields` and `labels` are selectors."""
+        """The pages of a collection as JSON text: lists of one kind. `fields` and `labels` are selectors. `report` is called
+        with how many objects have been read, and how many there are, for a list of several pages."""
         token = ""
-        while True:
+        for page in count(1):
             chosen = {"continue": token, "fieldSelector": fields, "labelSelector": labels}
             params = {"limit": _PAGE} | {name: value for name, value in chosen.items() if value}
             accept = METADATA_ONLY if metadata_only else _JSON
@@ -75,7 +83,10 @@ class ApiObjects:
             answer = await self._client.send(call)
             _check(answer, f"list {path}")
             yield answer.body
-            token = _PAGE_OF_LIST.decode(answer.body).metadata.continue_
+            head = _PAGE_OF_LIST.decode(answer.body).metadata
+            token, done = head.continue_, page * int(_PAGE)
+            if head.remaining_item_count is not None:  # left out with selectors, and on the last page
+                report(done, done + head.remaining_item_count)
             if not token:
                 return
 

@@ -183,10 +183,12 @@ async def fetch_cluster(
     client: ApiPort,
     report: Callable[[str], None] = lambda _: None,
     *,
+    counted: Callable[[int, int], None] = lambda done, total: None,
     request: VersionRequest = NO_REQUEST,
     namespace: str | None = None,
 ) -> Cluster:
-    """Reads the cluster as the API server has it now. `report` is called with a text about what is read next. `request` is
+    """Reads the cluster as the API server has it now. `report` is called with a text about what is read next,
+    `counted` with how many of its objects have been read and how many there are. `request` is
     what the user says about the version of Kubernetes. `namespace`: nodes need not be listed, and of the pods those of this
     namespace are enough. A type that is not served has no objects. Raises `KubeError`, `ClusterError` and `RightsLacking`."""
     objects, pages = ApiObjects(client), list[msgspec.Raw]()
@@ -197,7 +199,7 @@ async def fetch_cluster(
         report(f"reading {name}")
         fields = f"metadata.name={PRIORITIES_CONFIG_MAP}" if path == _CONFIG_MAPS else ""
         try:
-            pages += [msgspec.Raw(page) async for page in objects.pages(path, fields=fields)]
+            pages += [msgspec.Raw(page) async for page in objects.pages(path, fields=fields, report=counted)]
         except StatusError as error:
             if error.code not in _MAY_BE_MISSING or (path in _NEEDED and error.code != HTTPStatus.FORBIDDEN):
                 raise

@@ -37,6 +37,8 @@ from slackwater.model.texts import count_text
 
 #: The most pods about which is asked why they have no node.
 MOST_ASKED: Final = 20
+#: The most missing pods that are judged one by one. A workload may want two billion.
+_MOST_JUDGED: Final = 10_000
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
 _MANIFEST: Final = (
@@ -271,7 +273,8 @@ def _would_refuse(objects: WorkloadObjects, workload: Json, missing: int) -> str
 
 def _judged(objects: WorkloadObjects, workload: Json, by_kind: Mapping[str, Sequence[FoundObject]], missing: int) -> str:
     admission = Admission(by_kind, DEFAULT_VERSION, objects.listed, objects.where)
-    admission.admitted(objects.title, objects.key.namespace, _template(objects, workload), range(missing))
+    few = range(min(missing, _MOST_JUDGED))
+    admission.admitted(objects.title, objects.key.namespace, _template(objects, workload), few)
     return admission.refused[0].partition("would not be admitted: ")[2] if admission.refused else ""
 
 

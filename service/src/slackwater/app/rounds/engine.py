@@ -8,7 +8,7 @@ led to some removals, to nothing more, or until new nodes came. Time goes from e
 finds nothing to do, and another one, made after the longest pause after which a plan may find something, does not either.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
@@ -74,10 +74,18 @@ class Played:
     over: bool
 
 
-def play(cluster: Cluster, settings: Settings, *, start: UnixTime, horizon_seconds: float, pace: Pace = DEFAULT_PACE) -> Played:
-    """Plays the rounds from `start` on, for `horizon_seconds` at most. Raises `SettingsError` if a file that the settings name
-    cannot be read."""
-    return Rounds(cluster, settings, start, pace).until_rest(horizon_seconds)
+def play(
+    cluster: Cluster,
+    settings: Settings,
+    *,
+    start: UnixTime,
+    horizon_seconds: float,
+    pace: Pace = DEFAULT_PACE,
+    report: Callable[[int], None] = lambda seconds: None,
+) -> Played:
+    """Plays the rounds from `start` on, for `horizon_seconds` at most. `report` is called after each round with how many
+    seconds have been played. Raises `SettingsError` if a file that the settings name cannot be read."""
+    return Rounds(cluster, settings, start, pace).until_rest(horizon_seconds, report)
 
 
 @dataclass(slots=True)
@@ -161,12 +169,13 @@ class Rounds:
         self._pauses += [self._replacements.rest_seconds] if self._replacements.enabled else []
         self._pause, self._changes_before_pause = 0, 0
 
-    def until_rest(self, horizon_seconds: float) -> Played:
-        """Plays until nothing changes any more, for the horizon at most."""
+    def until_rest(self, horizon_seconds: float, report: Callable[[int], None] = lambda seconds: None) -> Played:
+        """Plays until nothing changes any more, for the horizon at most. `report` is as in `play`."""
         self.place()
         began, over = self.cluster.cluster(), False
         while not over and self.timeline.passed <= horizon_seconds:
             plan = self._loop()
+            report(int(self.timeline.passed))
             at = self._next(plan)
             over = at is None
             if at is not None:

@@ -55,14 +55,14 @@ def worth_answer(
     by_label: str | None = None,
     use: Use | None = None,
     pace: Pace = DEFAULT_PACE,
+    report: Callable[[int], None] = lambda seconds: None,
 ) -> WorthAnswer:
-    """Plays the rounds and reports on them. `use`: what pods use, if it is known. Raises `SettingsError` if the price table
-    cannot be read."""
+    """Plays the rounds and reports on them. `use`: what pods use, if it is known. `report` is as in `play`. Raises
+    `SettingsError` if the price table cannot be read."""
     book = every_price(settings, overlays=cluster.price_overlays, table=cluster.price_table)
-    played = play(cluster, settings, start=start, horizon_seconds=horizon_seconds, pace=pace)
+    played = play(cluster, settings, start=start, horizon_seconds=horizon_seconds, pace=pace, report=report)
     budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
-    report = _Report(played, settings, book, horizon_seconds, start)
-    return report.answer(
+    return _Report(played, settings, book, horizon_seconds, start).answer(
         by_label,
         use=use,
         assumptions=_assumptions(pace, settings),

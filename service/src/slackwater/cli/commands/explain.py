@@ -26,7 +26,8 @@ the simulator: it is named only where it helps.
 
 The running service answers: at --url, on this machine, or in the kubeconfig's
 cluster. Without one, pods, nodes and groups are explained from the objects of
-the API, of the kubeconfig's cluster or of a file (--cluster).
+the API, of the kubeconfig's cluster or of a file (--cluster). Workloads are
+read with your own rights; the service explains their pods.
 Exit code 0: explained; 2: bad arguments; 3: there is no such object; 4: nothing
 answers; 5: the account may not ask.
 """
@@ -35,6 +36,7 @@ examples:
   slackwater explain pod shop/web-2           why is it pending?
   slackwater explain po web-2 -n shop         the same in kubectl's words
   slackwater explain pod shop/web-2 --watch   ... and is it still?
+  slackwater explain deploy web -n shop       why is it short of pods?
   slackwater explain node n17                 why is it still here?
   slackwater explain group pool-a             why has it not grown?
   slackwater explain pod shop/web-2 -o json | jq -r '.remedies[].change'
@@ -134,7 +136,7 @@ class _Offline:
             kinds = ", ".join(_OFFLINE)
             raise CommandFailed([f"explain {args.kind}: only a running service knows; want --url, or one of {kinds}"])
         try:
-            with shown() as progress:
+            with shown(forced=args.progress) as progress:
                 if self._simulation is None:
                     self._simulation = read_simulated(self._args, progress)
                 progress.step(f"explaining {args.kind} {args.name}")

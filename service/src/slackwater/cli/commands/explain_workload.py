@@ -40,7 +40,7 @@ def workload_answer(args: argparse.Namespace, ask: Ask) -> "WorkloadExplanation"
             return f"got no explanation of this version: {err}"
 
     try:
-        with shown() as progress:
+        with shown(forced=args.progress) as progress:
             objects = _objects(args, progress)
         pods = pods_of(objects)
         waiting, notes = asked(pods.pending, explanation)

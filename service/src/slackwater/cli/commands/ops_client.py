@@ -65,7 +65,7 @@ def fetch_parts(take: Callable[[bytes], object], path: str, args: argparse.Names
 
     Raises `ServiceNotFound` if no service is found, and `CommandFailed` with the listener's message for other answers.
     """
-    with shown() as progress:
+    with shown(forced=args.progress) as progress:
         if args.url is not None:
             _read(ServiceTarget(args.url, args.url, _tls_verification(args)), path, body, progress, take)
         elif not (args.kubeconfig or args.context or args.plugin) and listens():

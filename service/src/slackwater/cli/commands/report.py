@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(["--log: got it with --url, --kubeconfig or --context, want a file or a service"])
     source = url_of(args) if args.log is None else name_of(args.log)
     try:
-        with _opened(args) as log, shown() as progress:
+        with _opened(args) as log, shown(forced=args.progress) as progress:
             progress.step(f"reading the log of {source}")
             answer = report_answer(log, since_seconds=args.since)
     except NoReport as error:

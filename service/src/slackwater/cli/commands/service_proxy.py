@@ -52,8 +52,16 @@ async def _answer(client: "KubeClient", path: str) -> "Response":
         Read(f"{PROXY_PATH.format(name)}{path}", timeout_seconds=SILENCE_SECONDS, most_bytes=LARGEST_BODY) for name in PROXIED
     )
     answer = await client.send(plain)
-    spoke_tls = answer.status == HTTPStatus.BAD_REQUEST and b"HTTPS" in answer.body
-    return await client.send(tls) if spoke_tls or answer.status == HTTPStatus.BAD_GATEWAY else answer
+    return await client.send(tls) if _may_speak_tls(answer.status, answer.body) else answer
+
+
+def _may_speak_tls(status: int, body: bytes) -> bool:
+    """Did somebody take the connection and not understand plain HTTP?"""
+    if status == HTTPStatus.BAD_REQUEST:
+        return b"HTTPS" in body
+    # Where nobody took it, the API server says that it could not dial, or that there are no endpoints.
+    said = _status_message(body) or ""
+    return status >= HTTPStatus.INTERNAL_SERVER_ERROR and "reach service" in said and "dial" not in said
 
 
 def _status_message(body: bytes) -> str | None:

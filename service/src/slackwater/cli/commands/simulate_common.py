@@ -212,7 +212,7 @@ def report(
     from slackwater.app.simulation import SimulationError
 
     try:
-        with shown() as progress:
+        with shown(forced=args.progress) as progress:
             simulation = read_simulated(args, progress)
             cluster = simulation.cluster
             _check_complete(args, cluster, simulation.settings, question)
@@ -245,7 +245,13 @@ def read_simulated(args: argparse.Namespace, progress: Progress) -> "Simulation"
         if args.cluster is None and args.url is not None:
             return _of_service(args, request)
         if args.cluster is None:
-            work = partial(fetch_cluster, report=progress.step, request=request, namespace=_namespace_asked(args))
+            work = partial(
+                fetch_cluster,
+                report=progress.step,
+                counted=progress.at,
+                request=request,
+                namespace=_namespace_asked(args),
+            )
             try:
                 return with_cluster(args, work, instead="--cluster F")
             except RightsLacking as lacking:

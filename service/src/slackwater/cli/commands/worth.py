@@ -83,13 +83,15 @@ def run(args: argparse.Namespace) -> int:
 
     _check(args)
     try:
-        with shown() as progress:
+        with shown(forced=args.progress) as progress:
             simulation = read_simulated(args, progress)
             use, unknown = _use(args, progress)
             read = simulation.read
-            progress.step(f"playing the rounds: {len(read.nodes)} nodes, {len(read.pods)} pods")
+            progress.step(f"playing the rounds: {len(read.nodes)} nodes, {len(read.pods)} pods", total=args.horizon)
             simulation = replace(simulation, settings=_priced(simulation.settings, args.prices))
-            answer = simulation.worth(horizon=timedelta(seconds=args.horizon), by_label=args.by_label, use=use)
+            answer = simulation.worth(
+                horizon=timedelta(seconds=args.horizon), by_label=args.by_label, use=use, report=progress.at
+            )
     except SimulationError as error:
         raise failed(error) from error
     if unknown:
