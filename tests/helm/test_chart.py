@@ -52,6 +52,8 @@ AUTOSCALERS: dict[str, dict[str, Any]] = {
     "clusterapi": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {}}}},
     "clusterapi_by_group": {"autoscaler": {"enabled": True, "nodeGroups": [{"name": "md", "provider": "clusterapi"}]}},
     "clusterapi_far_away": {"autoscaler": {"enabled": True, "providers": {"clusterapi": {"kubeconfig": "/etc/far"}}}},
+    "karpenter": {"autoscaler": {"enabled": True, "providers": {"karpenter": {}}}},
+    "karpenter_by_group": {"autoscaler": {"enabled": True, "nodeGroups": [{"name": "a", "provider": "karpenter"}]}},
     "no_headroom": {"autoscaler": {"enabled": True, "slack": {"headroom": False}, "nodeGroups": [GROUP]}},
     "following_the_scheduler": {"schedulerName": "batch", "leaderElection": {"mode": "scheduler"}},
     "no_history": {"history": {"persist": False}},

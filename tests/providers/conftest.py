@@ -9,6 +9,7 @@ from tests.providers.aws_rig import aws_rig
 from tests.providers.clusterapi_rig import clusterapi_rig
 from tests.providers.double_rig import double_rig
 from tests.providers.externalgrpc_rig import externalgrpc_rig
+from tests.providers.karpenter_rig import karpenter_rig
 from tests.providers.kwok_rig import kwok_rig
 from tests.providers.rig import Rig
 
@@ -17,6 +18,7 @@ RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
     "kwok": kwok_rig,
     "externalgrpc": externalgrpc_rig,
     "aws": aws_rig,
+    "karpenter": karpenter_rig,
     "clusterapi-deployment": lambda: clusterapi_rig("MachineDeployment"),
     "clusterapi-set": lambda: clusterapi_rig("MachineSet"),
     "clusterapi-pool": lambda: clusterapi_rig("MachinePool"),

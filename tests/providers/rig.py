@@ -11,6 +11,11 @@ from slackwater.ports.protocols import NodeProvider
 MIN_SIZE, MAX_SIZE, FIRST_SIZE = 1, 6, 3
 
 
+def least(rig: "Rig") -> int:
+    """The minimum of the group. A NodePool has none."""
+    return 0 if rig.provider.name == "karpenter" else MIN_SIZE
+
+
 class Rig(Protocol):
     """A provider with two groups of one kind: `group` as above, and `other`, where one node runs.
 

@@ -14,8 +14,9 @@ from tests.providers.aws_rig import aws_rig
 from tests.providers.clusterapi_rig import clusterapi_rig
 from tests.providers.double_rig import double_rig
 from tests.providers.externalgrpc_rig import externalgrpc_rig
+from tests.providers.karpenter_rig import karpenter_rig
 from tests.providers.kwok_rig import kwok_rig
-from tests.providers.rig import MAX_SIZE, MIN_SIZE, Rig
+from tests.providers.rig import MAX_SIZE, Rig, least
 
 SECONDS = 60.0
 RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
@@ -23,6 +24,7 @@ RIGS: dict[str, Callable[[], AbstractAsyncContextManager[Rig]]] = {
     "kwok": kwok_rig,
     "externalgrpc": externalgrpc_rig,
     "aws": aws_rig,
+    "karpenter": karpenter_rig,
     "clusterapi": lambda: clusterapi_rig("MachineDeployment"),
 }
 sizes = st.integers(0, MAX_SIZE + 1)
@@ -52,7 +54,7 @@ async def _play(make: Callable[[], AbstractAsyncContextManager[Rig]], steps: lis
         for verb, first, second in steps:
             await _step(rig, verb, first, second, named)
             group = await _look(rig)
-            assert MIN_SIZE <= group.target <= MAX_SIZE
+            assert least(rig) <= group.target <= MAX_SIZE
             there = {instance.id for instance in group.instances}
             assert ran - named <= there, f"{verb}: {ran - named - there} went without being named"
             ran |= {instance.id for instance in group.instances if instance.state == "running"}

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from slackwater.controllers import loop_plans
-from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
+from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.ids import NodeName
 from slackwater.model.reasons import UnremovableReason
 from tests.support.replacing import EAGER, ConsolidationScene

@@ -68,6 +68,7 @@ class ObjectStore:
         plural, namespace = _type(path + "/x"), _namespace(path + "/x")
         found = [o for p, o in sorted(self.listed(plural).items()) if namespace in ("", _namespace(p))]
         found = [item for item in found if _selected(item, params.get("labelSelector", ""))]
+        found = [item for item in found if _has_fields(item, params.get("fieldSelector", ""))]
         start, limit = int(params.get("continue", "0")), int(params.get("limit", "0")) or len(found)
         more = str(start + limit) if start + limit < len(found) else ""
         return _ok({"metadata": {"continue": more}, "items": found[start : start + limit]})
@@ -100,7 +101,7 @@ class ObjectStore:
         return Response(201, json.dumps(self.put(path, **body)).encode())
 
     def _delete(self, path: str, now: Json, body: Json) -> Response:
-        if body.get("preconditions", {}).get("uid", now["metadata"]["uid"]) != now["metadata"]["uid"]:
+        if any(now["metadata"][key] != value for key, value in body.get("preconditions", {}).items()):
             return Response(409)
         if now["metadata"].get("finalizers"):
             now["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -136,6 +137,17 @@ def _selected(item: Json, selector: str) -> bool:
     for term in filter(None, selector.split(",")):
         key, equals, value = term.partition("=")
         if key not in labels or (equals and labels[key] != value):
+            return False
+    return True
+
+
+def _has_fields(item: Json, selector: str) -> bool:
+    for term in filter(None, selector.split(",")):
+        field_path, _, value = term.partition("=")
+        found: Any = item
+        for key in field_path.split("."):
+            found = found.get(key, {})
+        if found != value:
             return False
     return True
 

@@ -66,10 +66,12 @@ kind: SlackwaterConfiguration
 {{- $clusterapi := dig "autoscaler" "providers" "clusterapi" nil $config -}}
 {{- $kwok := false -}}
 {{- $named := not (kindIs "invalid" $clusterapi) -}}
+{{- $karpenter := not (kindIs "invalid" (dig "autoscaler" "providers" "karpenter" nil $config)) -}}
 {{- range (dig "autoscaler" "nodeGroups" list $config) -}}
 {{- $provider := .provider | default "kwok" -}}
 {{- if eq $provider "kwok" }}{{ $kwok = true }}{{ end -}}
 {{- if eq $provider "clusterapi" }}{{ $named = true }}{{ end -}}
+{{- if eq $provider "karpenter" }}{{ $karpenter = true }}{{ end -}}
 {{- end -}}
 {{- $elsewhere := dig "kubeconfig" "" ($clusterapi | default dict) -}}
 {{- dict
@@ -78,6 +80,7 @@ kind: SlackwaterConfiguration
   "startTimeSLOs" (and (dig "featureGates" "ResourceSlack" true $config) (gt (len (dig "autoscaler" "slack" "startTimeSLOs" list $config)) 0))
   "kwok" (and $autoscaler $kwok)
   "clusterapi" (and $autoscaler $named (not $elsewhere))
+  "karpenter" (and $autoscaler $karpenter)
   "history" (dig "history" "persist" true $config)
   "nodeUse" (dig "kube" "nodeUse" false $config)
   "leaderElection" (ne (dig "leaderElection" "mode" "none" $config) "none")

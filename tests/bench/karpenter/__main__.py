@@ -4,7 +4,8 @@
     python -m tests.bench.karpenter --after-fall --rounds 1
 
 Sides take turns; the figures are medians of the rounds. With --after-fall 60 % of the pods end after the burst, and Karpenter
-runs with its default consolidationPolicy and with Balanced, Slackwater with consolidation.
+runs with its default consolidationPolicy and with Balanced, Slackwater with consolidation. On the side "slackwater, by
+NodeClaims" Karpenter runs too, and launches what Slackwater asks for; it fails if the two fight over a NodeClaim.
 """
 
 import argparse
@@ -24,12 +25,18 @@ from tests.bench.karpenter.play import Outcome
 from tests.support.controlplane.build import build
 
 _OURS: Final = "slackwater"
-_SIDES: Final[Mapping[str, sides.Opener]] = {"karpenter": sides.karpenter, _OURS: sides.slackwater}
+_CLAIMS: Final = "slackwater, by NodeClaims"
+_SIDES: Final[Mapping[str, sides.Opener]] = {
+    "karpenter": sides.karpenter,
+    _OURS: sides.slackwater,
+    _CLAIMS: sides.node_claims,
+}
 _BALANCED: Final = "karpenter, Balanced"
 _AFTER_FALL: Final[Mapping[str, sides.Opener]] = {
     "karpenter": sides.karpenter,
     _BALANCED: partial(sides.karpenter, policy="Balanced"),
     _OURS: partial(sides.slackwater, more=sides.CONSOLIDATING),
+    _CLAIMS: partial(sides.node_claims, more=sides.CONSOLIDATING),
 }
 
 Runs = dict[str, list[Outcome]]

@@ -29,13 +29,14 @@ def types_up_to(cpus: int) -> tuple[Variant, ...]:
 
 
 def instance_types(variants: Iterable[Variant]) -> list[Json]:
-    """What Karpenter's kwok provider reads from INSTANCE_TYPES_FILE_PATH."""
+    """What Karpenter's kwok provider reads from INSTANCE_TYPES_FILE_PATH, and our provider karpenter with `allocatable`."""
     return [
         {
             "name": each.name,
             "architecture": "amd64",
             "operatingSystems": ["linux"],
             "resources": _capacity(each),
+            "allocatable": _allocatable(each),
             "offerings": [
                 {
                     "Price": each.price / 1e6,
@@ -51,9 +52,10 @@ def instance_types(variants: Iterable[Variant]) -> list[Json]:
     ]
 
 
-def node_pool(policy: str) -> list[Json]:
+def node_pool(policy: str, *, handed_over: bool = False) -> list[Json]:
     """A NodeClass, and a NodePool that takes every type on demand; all that is not said is Karpenter's default. `policy`: its
-    consolidationPolicy."""
+    consolidationPolicy. `handed_over`: Karpenter only serves the NodeClaims of others."""
+    stop = {"nodes": "0"}
     requirements = [{"key": _CAPACITY_TYPE, "operator": "In", "values": ["on-demand"]}]
     template = {"spec": {"nodeClassRef": _NODE_CLASS, "requirements": requirements}}
     return [
@@ -62,7 +64,15 @@ def node_pool(policy: str) -> list[Json]:
             "apiVersion": "karpenter.sh/v1",
             "kind": "NodePool",
             "metadata": {"name": "default"},
-            "spec": {"template": template, "disruption": {"consolidationPolicy": policy, "consolidateAfter": "0s"}},
+            "spec": {
+                "template": template,
+                "disruption": {
+                    "consolidationPolicy": policy,
+                    "consolidateAfter": "0s",
+                    **({"budgets": [{"nodes": "100%"}, stop]} if handed_over else {}),
+                },
+                **({"limits": stop} if handed_over else {}),
+            },
         },
     ]
 

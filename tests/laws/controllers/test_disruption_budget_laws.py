@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.scaledown.batch import RunningRemovals, choose_batch
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, NodeDisruptionBudget, disruptions_of
+from slackwater.controllers.scaledown.disruption_budgets import disruptions_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore
 from slackwater.controllers.scaledown.state import Removable, ScaleDownPlan, ScaleDownState
+from slackwater.model.disruption_budgets import DisruptionReason, NodeDisruptionBudget
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import UnremovableReason

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.controllers.scaledown.policy import GroupPolicy
+from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
 from slackwater.runtime.autoscaler.status_document import record_document

@@ -59,11 +59,19 @@ async def test_without_node_groups_there_are_no_providers(api: FakeApi, tmp_path
 
 async def test_each_provider_that_is_named_is_there(api: FakeApi, tmp_path: Path) -> None:
     settings = yaml.safe_load(HEADER + ALL)
-    settings["autoscaler"]["providers"]["externalgrpc"] = {"address": "127.0.0.1:1"}
-    settings["autoscaler"]["providers"]["aws"] = {"region": "eu-west-1", "tags": {"k": "v"}}
+    further = {"externalgrpc": {"address": "127.0.0.1:1"}, "aws": {"region": "eu-west-1", "tags": {"k": "v"}}, "karpenter": {}}
+    settings["autoscaler"]["providers"] |= further
     async with clouds_of(_body(settings), api, tmp_path) as clouds:
-        assert [provider.name for provider in clouds.providers] == ["kwok", "clusterapi", "externalgrpc", "aws"]
+        found = [provider.name for provider in clouds.providers]
+        assert found == ["kwok", "clusterapi", "karpenter", "externalgrpc", "aws"]
         assert list(clouds.tasks) == ["kwok arrivals"]
+
+
+async def test_a_file_of_instance_types_that_cannot_be_read_is_named(api: FakeApi, tmp_path: Path) -> None:
+    text = "autoscaler: {providers: {karpenter: {instanceTypes: nowhere.json}}}"
+    with pytest.raises(CloudError, match=r"autoscaler\.providers\.karpenter\.instanceTypes: nowhere\.json: No such file"):
+        async with clouds_of(text, api, tmp_path):
+            pass
 
 
 def _body(settings: dict[str, Any]) -> str:
@@ -187,6 +195,7 @@ def granted(text: str) -> set[tuple[str, str]]:
 
 
 KWOK_RIGHTS = {("create", "nodes"), ("delete", "nodes")}
+KARPENTER_RIGHTS = {("create", "nodeclaims"), ("delete", "nodeclaims"), ("list", "nodepools"), ("list", "events")}
 CLUSTER_API_RIGHTS = {("update", "machinedeployments/scale"), ("patch", "machines"), ("list", "machinepools")}
 
 
@@ -200,11 +209,13 @@ CLUSTER_API_RIGHTS = {("update", "machinedeployments/scale"), ("patch", "machine
         ("autoscaler: {enabled: true, providers: {clusterapi: {}}}", CLUSTER_API_RIGHTS),
         ("autoscaler: {enabled: true, providers: {clusterapi: {kubeconfig: other}}}", set()),
         ('autoscaler: {enabled: true, providers: {externalgrpc: {address: "a:1"}}}', set()),
+        ("autoscaler: {enabled: true, nodeGroups: [{name: a, provider: karpenter}]}", KARPENTER_RIGHTS),
+        ("autoscaler: {enabled: true, providers: {karpenter: {}}}", KARPENTER_RIGHTS),
         (ALL, KWOK_RIGHTS | CLUSTER_API_RIGHTS),
     ],
 )
 def test_a_provider_has_its_rights_only_where_it_is_used(text: str, want: set[tuple[str, str]]) -> None:
-    assert granted(text) & (KWOK_RIGHTS | CLUSTER_API_RIGHTS) == want
+    assert granted(text) & (KWOK_RIGHTS | CLUSTER_API_RIGHTS | KARPENTER_RIGHTS) == want
     assert granted("") <= granted(text)
 
 

@@ -236,6 +236,35 @@ async def test_groups_that_others_mark_are_named(more: str, state: str, seen: st
     assert (await found(hidden, settings))["groups of others"].seen.startswith("cannot be seen: you may not get configmaps")
 
 
+async def test_node_pools_of_the_provider_karpenter_say_whether_they_are_handed_over() -> None:
+    """Then Karpenter is no other autoscaler, and each NodePool is named once, whatever its variants."""
+    settings = some_settings("autoscaler: {enabled: true, providers: {karpenter: {}}}")
+    claims = [
+        {
+            "metadata": {
+                "name": name,
+                "labels": {"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": name},
+            },
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi"}, "providerID": f"x://{name}", "nodeName": name},
+        }
+        for name in ("m5.large", "c5.large")
+    ]
+    node = a_node("v1.36.3") | {"metadata": {"name": "n", "uid": "n", "labels": {"karpenter.sh/nodepool": "general"}}}
+    api = Prepared(
+        {
+            NODES: _list(node),
+            "/apis/karpenter.sh": {"preferredVersion": {"groupVersion": "karpenter.sh/v1"}},
+            "/apis/karpenter.sh/v1/nodepools": _list({"metadata": {"name": "general"}}),
+            "/apis/karpenter.sh/v1/nodeclaims": _list(*claims),
+        }
+    )
+    checks = await found(api, settings)
+    assert checks["other autoscalers"].state == "ok"
+    check = checks["groups of others"]
+    seen = "left alone: karpenter/general: it is Karpenter's NodePool general; to hand it over it wants spec.limits.nodes"
+    assert (check.state, check.seen.startswith(seen), check.seen.count("general")) == ("warning", True, 2), check.seen
+
+
 def _marked(group: str, by: str) -> Any:
     labels = {"slackwater.dev/node-group": group}
     return {"name": f"n-{group}", "uid": group, "labels": labels, "annotations": {"slackwater.dev/owned-by": by}}

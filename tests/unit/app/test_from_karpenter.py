@@ -34,8 +34,8 @@ def overlay(name: str, key: str, value: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def converted(*objects: dict[str, Any]) -> Converted:
-    return from_karpenter(manifests(map(msgspec.json.encode, objects)))
+def converted(*objects: dict[str, Any], provider: str = "clusterapi") -> Converted:
+    return from_karpenter(manifests(map(msgspec.json.encode, objects)), provider=provider)
 
 
 def autoscaler(*objects: dict[str, Any]) -> Autoscaler:
@@ -164,9 +164,49 @@ def test_node_classes_are_named_and_no_pool_is_an_error() -> None:
         converted(classes)
 
 
-def test_the_example_of_the_guide_becomes_a_valid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_karpenters_machines_the_node_pools_stay_and_are_handed_over_by_a_patch() -> None:
+    """Nothing that a NodePool says has a second place, but what holds for all groups."""
+    spot = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]}
+    startup = [{"key": "a.example/x", "effect": "NoExecute"}]
+    result = converted(
+        pool("a", template={"requirements": [spot], "startupTaints": startup}, weight=10, limits={"cpu": "100"}),
+        pool("b", disruption={"budgets": [{"nodes": "20%"}]}),
+        pool("static", replicas=3),
+        overlay("cheap", "x", "y", price="1"),
+        provider="karpenter",
+    )
+    assert result.refused == ()
+    found = loads(result.text).autoscaler
+    assert (found.node_groups, found.scale_up.quotas, found.prices) == ((), (), None)
+    assert found.providers.karpenter is not None
+    assert (found.expanders, found.consolidation.allow_spot, found.consolidation.drift) == (("priority", "price"), True, True)
+    assert found.scale_up.startup_taints[-1] == "a.example/x"
+    patches = {each.flag: each.why.partition("--patch '")[2].rstrip("'") for each in result.findings if "hand it" in each.flag}
+    assert {flag: json.loads(text)["spec"]["disruption"]["budgets"] for flag, text in patches.items()} == {
+        "NodePool a: hand it over": [{"nodes": "10%"}, {"nodes": "0"}],
+        "NodePool b: hand it over": [{"nodes": "20%"}, {"nodes": "0"}],
+    }
+    without = {each.flag for each in result.findings if each.verdict == "no-counterpart"} - patches.keys()
+    assert without == {"NodePool static spec.replicas", "NodeOverlay cheap", "the instance types of Karpenter's cloud"}
+    assert converted(pool(wieght=3), provider="karpenter").refused
+
+
+def test_the_command_takes_karpenters_machines_unless_told_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     target = tmp_path / "slackwater.yaml"
     assert main(["config", "from-karpenter", str(EXAMPLE), "--output", str(target)]) == 0
+    assert "kubectl patch nodepool default --type merge" in capsys.readouterr().err
+    assert main(["config", "check", str(target)]) == 0
+    capsys.readouterr()
+    assert main(["config", "from-karpenter", str(EXAMPLE), "--provider", "aws"]) == 2
+    assert "want one of karpenter, " in capsys.readouterr().err
+    assert main(["config", "from-cluster-autoscaler", str(EXAMPLE), "--provider", "karpenter"]) == 2
+
+
+def test_the_example_of_the_guide_becomes_a_valid_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "slackwater.yaml"
+    assert main(["config", "from-karpenter", str(EXAMPLE), "--provider", "clusterapi", "--output", str(target)]) == 0
     assert "EC2NodeClass default" in capsys.readouterr().err
     assert main(["config", "check", str(target)]) == 0
     assert capsys.readouterr().out == f"{target}: valid\n"

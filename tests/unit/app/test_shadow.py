@@ -44,6 +44,7 @@ autoscaler:
   nodeGroups:
   - {name: a, maxSize: 5, template: {status: {capacity: {cpu: 4, memory: 16Gi}}}}
   - {name: b, provider: clusterapi, id: MachineDeployment/default/md-0}
+  providers: {karpenter: {}}
   slack: {startTimeSLOs: [{name: web, percent: 95, within: 10s}]}
 """
 READING: Final = {"get", "list", "watch"}
@@ -94,6 +95,8 @@ async def test_a_provider_of_others_is_only_read(tmp_path: Path) -> None:
 
 async def test_the_groups_are_those_of_the_service(tmp_path: Path) -> None:
     async with fake_api() as api:
+        for path in ("/api/v1/nodes", "/apis/karpenter.sh/v1/nodepools", "/apis/karpenter.sh/v1/nodeclaims"):
+            api.objects[path] = {}
         for path in ("/api/v1/nodes", "/apis/cluster.x-k8s.io/v1beta1/machinedeployments"):
             api.objects[path] = {}
         api.reply("GET", "/apis/cluster.x-k8s.io", *[Reply(status=404)] * 9)
@@ -103,7 +106,7 @@ async def test_the_groups_are_those_of_the_service(tmp_path: Path) -> None:
             read = {each.name: await each.groups(timeout_seconds=60) for each in readers}
             async with open_clouds(settings, reader) as clouds:  # type: ignore[arg-type]
                 assert read == {each.name: await each.groups(timeout_seconds=60) for each in clouds.providers}
-    assert sorted(read) == ["clusterapi", "kwok"]
+    assert sorted(read) == ["clusterapi", "karpenter", "kwok"]
 
 
 # --- files ----------------------------------------------------------------------------------------------------------------

@@ -281,6 +281,7 @@ autoscaler:
   prices: {table: FILE}
   providers:
     clusterapi: {kubeconfig: FILE}
+    karpenter: {instanceTypes: FILE}
     externalgrpc: {address: "a:1", tls: {caFile: FILE, certFile: FILE, keyFile: FILE}}
 extender: {schedulerConfig: FILE, schedulerTLS: {caFile: FILE, certFile: FILE, keyFile: FILE}}
 listeners:

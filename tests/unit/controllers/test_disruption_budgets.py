@@ -8,14 +8,9 @@ from typing import Any
 import pytest
 
 from slackwater.controllers.scaledown.batch import RemovalBatch, over_budget
-from slackwater.controllers.scaledown.disruption_budgets import (
-    DisruptionReason,
-    GroupDisruptions,
-    NodeDisruptionBudget,
-    disruptions_of,
-    schedule_problem,
-)
+from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions, disruptions_of
 from slackwater.controllers.scaledown.policy import GroupPolicy
+from slackwater.model.disruption_budgets import DisruptionReason, NodeDisruptionBudget, schedule_problem
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceId
 from tests.support import installed
@@ -121,17 +116,43 @@ def test_nodes_that_come_do_not_count_and_nodes_that_others_delete_do() -> None:
     assert disruptions_of({}, {POOL: status}, found, drains, now=at("2026-11-28T12:00")) == {}
 
 
-def test_a_groups_own_list_replaces_that_for_all() -> None:
+def test_a_groups_own_list_replaces_its_providers_and_this_that_for_all() -> None:
     for_all, own = NodeDisruptionBudget(nodes=1), NodeDisruptionBudget(nodes=2)
+    said = NodeDisruptionBudget(nodes=3)
     groups = {
         GroupName("own"): GroupPolicy(disruption_budgets=(own,)),
         GroupName("none"): GroupPolicy(disruption_budgets=()),
         GroupName("unsaid"): GroupPolicy(),
     }
+    provided = [
+        replace(a_group([]), name=GroupName(name), options=GroupOptions(disruption_budgets=of))
+        for name, of in (
+            ("own", (said,)),
+            ("none", (said,)),
+            ("unsaid", None),
+            ("other", None),
+            ("said", (said,)),
+            ("free", ()),
+        )
+    ]
     policy = replace(installed.SCALE_DOWN, disruption_budgets=(for_all,), groups=groups)
-    want = {"own": (own,), "unsaid": (for_all,), "other": (for_all,)}
-    assert policy.budgets_of([*groups, GroupName("other")]) == want
-    assert installed.SCALE_DOWN.budgets_of(groups) == {}
+    want = {"own": (own,), "unsaid": (for_all,), "other": (for_all,), "said": (said,)}
+    assert policy.budgets_of(provided) == want
+    assert installed.SCALE_DOWN.budgets_of(provided) == {"own": (said,), "none": (said,), "said": (said,)}
+
+
+def test_groups_of_one_pool_share_their_budgets() -> None:
+    """As the variants of a NodePool do: 10 % of 20 nodes are two, whichever variants they are of."""
+    groups = [replace(a_group([]), name=GroupName(name), pool=pool) for name, pool in (("a", "p"), ("b", "p"), ("c", ""))]
+    status = {each.name: a_group_status(each, ready=[f"{each.name}{n}" for n in range(10)]) for each in groups}
+    found = disruptions_of(
+        {each.name: (NodeDisruptionBudget(nodes="10%"),) for each in groups}, status, [], [], now=at("2026-11-28T12:00")
+    )
+    a, b, c = (found[each.name] for each in groups)
+    assert [each.nodes for each in (a, b, c)] == [20, 20, 10]
+    assert allowed(a) == 2
+    assert allowed(b) == 0
+    assert allowed(c) == 1
 
 
 # --- when -----------------------------------------------------------------------------------------------------------------

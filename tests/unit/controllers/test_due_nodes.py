@@ -10,7 +10,17 @@ from slackwater.controllers.consolidation.due import drift_of
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.nodegroups import AS_TEMPLATE, CLOUD_CHOOSES, EVEN_ZONES, GroupName, NodeGroup, VariantChoice
+from slackwater.model.nodegroups import (
+    AS_TEMPLATE,
+    CLOUD_CHOOSES,
+    EVEN_ZONES,
+    GroupName,
+    GroupOptions,
+    Instance,
+    InstanceId,
+    NodeGroup,
+    VariantChoice,
+)
 from slackwater.model.objects import Node, Taint
 from slackwater_protocol.names import NODE_GROUP
 from tests.support.builders import a_budget
@@ -53,6 +63,26 @@ def test_a_group_has_an_age_of_its_own() -> None:
     ages(cluster, {"a-1": OLD})
     assert cluster.planned(rules(**MONTH, expire_after_of={GroupName("a"): 0.0})).moves == ()
     assert leaving(cluster.planned(rules(expire_after_of={GroupName("a"): 30 * DAY}))) == ["a-1"]
+
+
+def test_a_provider_may_say_the_age_and_the_configuration_of_the_group_counts_more() -> None:
+    cluster = full_nodes(3, options=GroupOptions(expire_after=30 * DAY))
+    ages(cluster, {"a-1": OLD})
+    assert leaving(cluster.planned()) == ["a-1"]
+    assert cluster.planned(rules(expire_after_of={GroupName("a"): 0.0})).moves == ()
+    cluster = full_nodes(3, options=GroupOptions(expire_after=0.0))
+    ages(cluster, {"a-1": OLD})
+    assert cluster.planned(rules(**MONTH)).moves == ()
+
+
+def test_a_provider_may_say_that_a_machine_has_drifted() -> None:
+    cluster = full_nodes(3)
+    cluster.nodes = [structs.replace(node, provider_id=f"m://{node.name}") for node in cluster.nodes]
+    drifted = Instance(id=InstanceId("m://a-2"), state="running", drifted="Karpenter says AMIDrift")
+    cluster.groups["a"] = replace(cluster.groups["a"], group=replace(cluster.groups["a"].group, instances=(drifted,)))
+    assert cluster.planned().moves == ()
+    plan = cluster.planned(rules(drift=True))
+    assert (leaving(plan), reasons(plan)) == (["a-2"], ["Drifted"])
 
 
 def test_the_oldest_go_first_no_pod_goes_to_another_and_the_rest_say_so() -> None:

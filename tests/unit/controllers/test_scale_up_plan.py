@@ -213,6 +213,14 @@ def test_similar_groups_of_different_priority_are_not_balanced() -> None:
     assert grown(planned(some(16), groups, policy=policy)) == {"mine": 4}
 
 
+def test_a_providers_priority_counts_where_the_users_say_none() -> None:
+    groups = [a_group(name, options=GroupOptions(priority=rank)) for name, rank in (("low", 1), ("high", 7), ("none", 0))]
+    policy = replace(installed.SCALE_UP, expanders=("priority",))
+    assert grown(planned(some(16), groups, policy=policy)) == {"high": 4}
+    policy = replace(policy, priorities=read_priorities({10: ["^low$"]}))
+    assert grown(planned(some(16), groups, policy=policy)) == {"low": 4}
+
+
 def test_pods_that_spread_over_zones_get_nodes_in_all_of_them() -> None:
     spread = SpreadConstraint(hard=True, max_skew=1, topology_key=ZONE, selector=APP)
     pods = [asking(pod, spread=(spread,)) for pod in some(12)]

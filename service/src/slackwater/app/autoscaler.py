@@ -27,7 +27,7 @@ from slackwater.adapters.kube.headroom_requests import BufferStatusWriter, headr
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.cleanup import LAST_UPDATED
-from slackwater.app.clouds import open_clouds, open_readers
+from slackwater.app.clouds import open_clouds, open_readers, uses_karpenter
 from slackwater.app.labelled_groups import BY_LABELS, LabelledGroups, by_labels
 from slackwater.app.other_autoscaler import ListedGroups
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals, StoredArrivals
@@ -309,7 +309,8 @@ class ObservingAutoscaler:
         """Notes for the status of the next loop: groups of other autoscalers, activities that are paused, and problems with the
         priorities."""
         self._mark_listed()
-        marked = [self._of_another(each) for each in self._group_registry.group_status.values() if each.mark]
+        groups = self._group_registry.group_status.values()
+        marked = dict.fromkeys(self._of_another(each) for each in groups if each.mark)
         problem = [self._listed.problem] if self._listed.problem else []
         assumed = [BY_LABELS] if by_labels(self._settings) else []
         paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
@@ -323,11 +324,12 @@ class ObservingAutoscaler:
 
     def _of_another(self, status: NodeGroupStatus) -> str:
         """What follows from another autoscaler's mark on a group."""
+        name = status.group.pool or status.name
         if status.owner:
-            return f"{status.name} is left alone: {status.owner}"
+            return f"{name} is left alone: {status.owner}"
         if self._actor() is None:
-            return f"{status.name} is planned as if it were handed over: {status.mark}"
-        return f"{status.name} was handed over, but {status.mark}: what made that mark may change it too"
+            return f"{name} is planned as if it were handed over: {status.mark}"
+        return f"{name} was handed over, but {status.mark}: what made that mark may change it too"
 
     async def _read_priorities(self) -> Sequence[str]:
         """Reads the ConfigMap of the expander `priority` before each loop, because it may change at any time. Returns the
@@ -339,7 +341,8 @@ class ObservingAutoscaler:
             answer = await self._client.send(Read(path, timeout_seconds=_READ_SECONDS))
             if answer.status == _NOT_FOUND:
                 self._priorities = NO_PRIORITIES
-                return (f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others",)
+                why = f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others"
+                return () if uses_karpenter(self._settings) else (why,)  # NodePools have weights
             self._priorities = decode_priorities(answer.body)
         except (KubeError, BadPriorities) as error:
             return (f"priorities stay as they were: {error}",)

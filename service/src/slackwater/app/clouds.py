@@ -6,7 +6,7 @@ provider's operations.
 """
 
 import importlib.util
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from slackwater.adapters.api_calls import ApiPort, ApiReader, ApiReads
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiGroups, ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.configured import ConfiguredGroups, ConfiguredProvider, Entry
+from slackwater.adapters.cloud.karpenter.instance_types import Offering, read_instance_types
+from slackwater.adapters.cloud.karpenter.provider import KarpenterGroups, KarpenterProvider
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokGroups, KwokProvider
 from slackwater.adapters.kube.client import LedApi, open_client, open_reader
 from slackwater.app.node_templates import node_body, template_node
 from slackwater.app.prices import has_prices
 from slackwater.app.settings import Settings
-from slackwater.app.settings.autoscaling import Aws, ClusterApi, ExternalGrpc, ProviderName, Template
+from slackwater.app.settings.autoscaling import Aws, ClusterApi, ExternalGrpc, Karpenter, ProviderName, Template
 from slackwater.model.nodegroups import GroupName, GroupOptions, MachineWarning
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import GroupReader, NodeProvider, ProviderError
@@ -60,7 +62,7 @@ async def open_clouds(
     while `leads` returns true. `now` is the Unix time in seconds. `on_warning` takes warnings that machines will stop; False if
     one should come again.
 
-    :raises CloudError: a TLS file cannot be read, or no region of AWS is known.
+    :raises CloudError: a TLS file or the file of instance types cannot be read, or no region of AWS is known.
     :raises KubeConfigError: the management cluster's kubeconfig is invalid.
     """
     providers: list[NodeProvider] = []
@@ -73,6 +75,10 @@ async def open_clouds(
         if uses_clusterapi(settings):
             clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now, leads))
             providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
+        if uses_karpenter(settings):
+            pools = _section(settings).node_pools
+            karpenter = KarpenterProvider(client, _offerings(settings), wanted=pools)
+            providers.append(ConfiguredProvider(karpenter, _entries(settings, "karpenter")))
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
             from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
 
@@ -106,6 +112,8 @@ async def open_readers(
     async with AsyncExitStack() as stack:
         if uses_kwok(settings):
             readers.append(KwokGroups(client, _kwok_groups(settings), now=now, **_kwok(settings)))
+        if uses_karpenter(settings):
+            readers.append(karpenter_groups(settings, client, _offerings(settings)))
         if uses_clusterapi(settings):
             section = settings.autoscaler.providers.clusterapi or ClusterApi()
             if section.kubeconfig is not None:
@@ -151,6 +159,30 @@ def uses_clusterapi(settings: Settings) -> bool:
     """True if a node group uses the provider clusterapi, or the provider's section is present."""
     named = any(group.provider == "clusterapi" for group in settings.autoscaler.node_groups)
     return named or settings.autoscaler.providers.clusterapi is not None
+
+
+def uses_karpenter(settings: Settings) -> bool:
+    """True if a node group uses the provider karpenter, or the provider's section is present."""
+    named = any(group.provider == "karpenter" for group in settings.autoscaler.node_groups)
+    return named or settings.autoscaler.providers.karpenter is not None
+
+
+def karpenter_groups(settings: Settings, client: ApiReads, offerings: Iterable[Offering]) -> GroupReader:
+    """What reads NodePools as groups. `offerings`: what may be launched beside what NodeClaims show."""
+    groups = KarpenterGroups(client, offerings, wanted=_section(settings).node_pools)
+    return ConfiguredGroups(groups, _entries(settings, "karpenter"))
+
+
+def _section(settings: Settings) -> Karpenter:
+    return settings.autoscaler.providers.karpenter or Karpenter()
+
+
+def _offerings(settings: Settings) -> tuple[Offering, ...]:
+    path = _section(settings).instance_types
+    try:
+        return () if path is None else read_instance_types(path)
+    except ValueError as error:
+        raise CloudError(f"autoscaler.providers.karpenter.instanceTypes: {error}") from error
 
 
 @asynccontextmanager

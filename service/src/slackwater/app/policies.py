@@ -16,7 +16,6 @@ from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.policy import Policy, PreemptionPolicy
-from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.controllers.scaledown.policy import DrainLimits, GroupPolicy, PriorityGroup, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities, packs
 from slackwater.controllers.scaleup.groups import NodeQuota
@@ -30,6 +29,7 @@ from slackwater.fit.score_curve import ScoreCurve, own_score
 from slackwater.fit.scoring import RoomScore
 from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.authority import EVERY_POD, HandedOverPods
+from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.ids import Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import TaintRules

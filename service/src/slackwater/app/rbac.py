@@ -13,7 +13,7 @@ from slackwater.adapters.cloud.kwok.provider import CONFIG_MAP
 from slackwater.adapters.kube.config_maps import ARRIVALS_CONFIG_MAP, PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.history import config_map_names
 from slackwater.app.cleanup import TYPES
-from slackwater.app.clouds import uses_clusterapi, uses_kwok
+from slackwater.app.clouds import uses_clusterapi, uses_karpenter, uses_kwok
 from slackwater.app.leader_election import lease_name
 from slackwater.app.policies import slo_classes_of
 from slackwater.app.running_service import PROXIED
@@ -107,6 +107,12 @@ _CLUSTER_API: Final = (
     # The capacity of a new machine, if the group does not state it: infrastructure templates of any kind.
     _rule(f"infrastructure.{CLUSTER_API_GROUP}", "*", "get"),
 )
+_KARPENTER: Final = (
+    _rule("karpenter.sh", "nodepools", "get list"),
+    _rule("karpenter.sh", "nodeclaims", "get list create delete"),
+    # Only an Event says why a NodeClaim could not be launched.
+    _rule("", "events", "list"),
+)
 
 
 _OF_CLUSTER_AUTOSCALER: Final = "${clusterAutoscalerStatus}"
@@ -126,13 +132,14 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "slack": _SLACK,
         "kwok": _KWOK,
         "clusterapi": _CLUSTER_API,
+        "karpenter": _KARPENTER,
         "kwokRecord": _KWOK_RECORD,
         "autoscalerStatus": _status_rules("${statusConfigMap}", _OF_CLUSTER_AUTOSCALER),
         "startTimeSLOs": _ARRIVALS,
         "leaderElection": _lease_rules("${lease}"),
     }
     shadow = {"always": _RULES, "autoscaler": _AUTOSCALER, "slack": _SLACK, "kwok": _KWOK, "clusterapi": _CLUSTER_API}
-    shadow |= {"pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "nodeUse": _NODE_USE}
+    shadow |= {"karpenter": _KARPENTER, "pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "nodeUse": _NODE_USE}
     shadow |= {"autoscalerStatus": _read_rules(_OF_CLUSTER_AUTOSCALER)}
     named |= {f"shadow{name[0].upper()}{name[1:]}": read_only(rules) for name, rules in shadow.items()}
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
@@ -244,6 +251,8 @@ def _provider_rules(settings: Settings) -> Iterator[dict[str, Any]]:
     section = settings.autoscaler.providers.clusterapi
     if uses_clusterapi(settings) and (section is None or section.kubeconfig is None):
         yield from _CLUSTER_API
+    if uses_karpenter(settings):
+        yield from _KARPENTER
 
 
 def _role(kind: str, metadata: dict[str, str], rules: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, NewType
 
+from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import Node
 from slackwater.model.resources import NOTHING
@@ -39,13 +40,14 @@ class Instance:
 
     `node` is the name of its Node, None if the provider does not know it: the Node is then found by `id`. States: "creating":
     the machine is being created; with an `error` it will not come unless it is requested again. "running": the machine exists,
-    but its Node may still be missing.
+    but its Node may still be missing. `drifted`: why the provider says that the machine is not as a new one, "" if it does not.
     """
 
     id: InstanceId
     state: Literal["creating", "running", "deleting"]
     node: NodeName | None = None
     error: InstanceError | None = None
+    drifted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,11 @@ class GroupOptions:
     ignore_daemon_sets_utilization: bool | None = None
     #: The group must be either empty or at its maximum size.
     all_or_nothing: bool | None = None
+    #: The age in seconds at which nodes are replaced; 0: never.
+    expire_after: float | None = None
+    disruption_budgets: tuple[NodeDisruptionBudget, ...] | None = None
+    #: For the expander `priority`: higher goes first.
+    priority: int | None = None
 
 
 NO_OPTIONS: Final = GroupOptions()
@@ -105,13 +112,15 @@ AS_TEMPLATE: Final = VariantChoice("template", "template")
 def choice_of_provider(provider: str, id_: str) -> VariantChoice:
     """Who chooses the variant of a provider's new nodes (ADR 269). `id_`: the provider's name of the group.
 
-    kwok copies the template. A MachineDeployment or MachineSet of Cluster API has one machine template, and the infrastructure
-    provider chooses the zone unless the template does; a MachinePool is a cloud's scaling group. So are the groups of aws, and
-    those of nearly every server of externalgrpc.
+    kwok copies the template. A group of karpenter is one variant of a NodePool. A MachineDeployment or MachineSet of Cluster
+    API has one machine template, and the infrastructure provider chooses the zone unless the template does; a MachinePool is a
+    cloud's scaling group. So are the groups of aws, and those of nearly every server of externalgrpc.
     """
     if provider in ("aws", "externalgrpc") or id_.startswith("MachinePool/"):
         return EVEN_ZONES
-    return {"kwok": AS_TEMPLATE, "clusterapi": VariantChoice(types="template")}.get(provider, CLOUD_CHOOSES)
+    return {"kwok": AS_TEMPLATE, "karpenter": AS_TEMPLATE, "clusterapi": VariantChoice(types="template")}.get(
+        provider, CLOUD_CHOOSES
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +133,9 @@ class NodeGroup:
     node for an hour, in millionths of its currency; None if it says none. `choice`: who chooses the variant of a new node. No
     provider takes a variant from us yet, so none says "plan". `id`: the provider's name of the group, "" if that is `name`.
     `owned_by`: the annotation of the group's own object that names its autoscaler; None without it. `zones`: those in which new
-    nodes come, if the provider knows them; else the group's nodes show them.
+    nodes come, if the provider knows them; else the group's nodes show them. `held_by`: the other autoscaler that still changes
+    the group, as a text, "" if the provider knows that none does; None if it does not know. `pool`: groups of the same pool
+    share their disruption budgets; "" for a group by itself.
     """
 
     name: GroupName
@@ -141,6 +152,8 @@ class NodeGroup:
     id: str = ""
     owned_by: str | None = None
     zones: tuple[str, ...] = ()
+    held_by: str | None = None
+    pool: str = ""
 
 
 class Membership:

@@ -61,6 +61,21 @@ def whole_number(text: str | None) -> int | None:
     return number if -_LARGEST - 1 <= number <= _LARGEST else None
 
 
+#: Karpenter's operators for "at least" and "at most", as those of node selectors: whole numbers are compared.
+_STRICT: Final = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
+
+
+def karpenter_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+    """A requirement of Karpenter's objects. Raises ValueError."""
+    if operator not in _STRICT:
+        return Requirement(key, operator, values)
+    strict, step = _STRICT[operator]
+    bound = whole_number(values[0]) if len(values) == 1 else None
+    if bound is None:
+        raise ValueError(f"requirements: got {operator} {list(values)!s:.80}, want one whole number")
+    return Requirement(key, strict, (str(bound + step),))
+
+
 def holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Whether the labels meet one requirement. Gt and Lt compare integers, and do not hold for values that are not integers."""
     value = labels.get(requirement.key)

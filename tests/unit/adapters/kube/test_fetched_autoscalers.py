@@ -33,7 +33,7 @@ async def test_pools_are_found_without_the_type_of_overlays(api: FakeApi, client
     item = {"metadata": {"name": "p"}, "spec": {"weight": 3}}
     api.absent.add(KARPENTER[1])
     api.reply("GET", POOLS, Reply(body={"kind": "NodePoolList", "apiVersion": "karpenter.sh/v1", "items": [item]}))
-    result = from_karpenter(await fetched(client, KARPENTER))
+    result = from_karpenter(await fetched(client, KARPENTER), provider="clusterapi")
     assert [each.name for each in loads(result.text).autoscaler.node_groups] == ["p"]
 
 

@@ -131,6 +131,7 @@ files = st.fixed_dictionaries(
             providers=some_of(
                 kwok=some_of(namespace=st.sampled_from(["kube-system", "x"]), seed=counts),
                 clusterapi=st.none() | some_of(kubeconfig=paths, namespace=st.just("a"), clusterName=label_values),
+                karpenter=st.none() | some_of(instanceTypes=paths, nodePools=st.lists(st.just("a.b"), max_size=1)),
                 externalgrpc=st.none()
                 | st.fixed_dictionaries(
                     {"address": addresses(port=4)},

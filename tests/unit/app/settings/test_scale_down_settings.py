@@ -8,10 +8,11 @@ import yaml
 
 from slackwater.app.policies import policy_of, scale_down_policy_of
 from slackwater.app.settings import Settings, SettingsError, loads
-from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.controllers.scaledown.policy import GroupPolicy, PriorityGroup
+from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.nodegroups import GroupName
 from tests.support import installed
+from tests.support.nodegroups import a_group
 
 
 def settings(scale_down: dict[str, Any] | None = None, **more: Any) -> Settings:
@@ -86,7 +87,10 @@ def test_disruption_budgets_are_read_and_a_group_may_have_its_own() -> None:
     )
     assert policy.disruption_budgets == (want, NodeDisruptionBudget(nodes="25%"), NodeDisruptionBudget(nodes="10%"))
     a, b = GroupName("a"), GroupName("b")
-    assert policy.budgets_of([a, b]) == {a: (NodeDisruptionBudget(nodes=5),), b: policy.disruption_budgets}
+    assert policy.budgets_of(a_group(name) for name in (a, b)) == {
+        a: (NodeDisruptionBudget(nodes=5),),
+        b: policy.disruption_budgets,
+    }
 
 
 NINE, EIGHT_HOURS = {"schedule": "0 9 * * *"}, {"duration": "8h"}

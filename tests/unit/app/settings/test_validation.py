@@ -161,7 +161,7 @@ REFUSALS = [
     ("vertical: {missingRequests: ignore}", 'vertical.missingRequests: got "ignore", want "reject" or "zero"'),
     (
         GROUP + "provider: gce}]}",
-        'autoscaler.nodeGroups[0].provider: got "gce", want "aws" or "kwok" or "clusterapi" or "externalgrpc"',
+        'autoscaler.nodeGroups[0].provider: got "gce", want "aws" or "kwok" or "clusterapi" or "externalgrpc" or "karpenter"',
     ),
     (
         "autoscaler: {slack: {extraCapacity: {sizing: v3}}}",

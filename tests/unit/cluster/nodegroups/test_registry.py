@@ -9,6 +9,7 @@ from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import Delete, Grow, LowerTarget, NodeGroupPolicy, ScaleUpInfo
 from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName, GroupOptions, Instance, InstanceErrorKind, NodeGroup
+from tests.support.builders import a_node
 from tests.support.nodegroups import a_group, an_instance, observations
 
 G = GroupName("g")
@@ -425,3 +426,29 @@ def test_a_lost_machine_takes_no_place_of_other_groups_and_for_a_while_one_of_it
     ]
     group_registry.observe(groups, {}, at(PROVISION_TIMEOUT + 62))
     assert group_registry.group_status[GroupName("a")].in_creation == 0
+
+
+# Whose group it is
+
+
+@pytest.mark.parametrize(
+    ("held_by", "handed_over", "want"),
+    [
+        (None, (), "its nodes are of Karpenter's NodePool p, and autoscaler.handedOver does not name the group"),
+        (None, ("g",), ""),
+        (None, None, ""),
+        ("", (), ""),
+        ("Karpenter's", (), "Karpenter's"),
+        ("Karpenter's", ("g",), "Karpenter's"),
+        ("Karpenter's", None, ""),
+    ],
+)
+def test_what_the_provider_knows_of_another_autoscaler_counts_more_than_labels_and_names(
+    held_by: str | None, handed_over: tuple[str, ...] | None, want: str
+) -> None:
+    """A shadow (None) plans as if all were handed over."""
+    names = None if handed_over is None else frozenset(map(GroupName, handed_over))
+    group_registry = NodeGroupRegistry(NodeGroupPolicy(handed_over=names))
+    template = a_node("template", labels={"karpenter.sh/nodepool": "p"})
+    group_registry.observe([replace(a_group(), held_by=held_by, template=template)], {}, at(0))
+    assert (group_registry.group_status[G].owner, group_registry.group_status[G].closed(at(0)) or "") == (want, want)

@@ -11,13 +11,11 @@ from msgspec import field
 from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.model.prices import PriceOverlay
-from slackwater.model.selectors import Requirement, whole_number
+from slackwater.model.selectors import karpenter_requirement
 from slackwater_protocol.money import micros_of
 
 OVERLAYS_PATH: Final = "/apis/karpenter.sh/v1alpha1/nodeoverlays"
 _ADJUSTMENT: Final = re.compile(r"([+-])([0-9]*\.?[0-9]+)(%?)")
-#: Karpenter's operators for "at least" and "at most", as those of node selectors: whole numbers are compared.
-_STRICT: Final = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 
 
 class _RequirementWire(Wire):
@@ -45,7 +43,12 @@ def decode_overlay(raw: bytes | msgspec.Raw) -> PriceOverlay | None:
     spec, name = _OVERLAY.decode(raw).spec, read_meta(raw).name
     if spec.price is None and spec.price_adjustment is None:
         return None
-    requirements = tuple(_requirement(each) for each in spec.requirements or ())
+    try:
+        requirements = tuple(
+            karpenter_requirement(each.key, each.operator, tuple(each.values or ())) for each in spec.requirements or ()
+        )
+    except ValueError as err:
+        raise ValueError(f"spec.{err}") from err
     if spec.price is not None:
         return PriceOverlay(name=name, weight=spec.weight, requirements=requirements, price=_micros("spec.price", spec.price))
     text = spec.price_adjustment or ""
@@ -67,14 +70,3 @@ def _micros(path: str, text: str) -> int:
         return micros_of(f"0{text}" if text.startswith(".") else text)
     except ValueError as err:
         raise ValueError(f"{path}: got {text!r:.80}, want {err}") from err
-
-
-def _requirement(wire: _RequirementWire) -> Requirement:
-    values = tuple(wire.values or ())
-    if wire.operator not in _STRICT:
-        return Requirement(wire.key, wire.operator, values)
-    operator, step = _STRICT[wire.operator]
-    bound = whole_number(values[0]) if len(values) == 1 else None
-    if bound is None:
-        raise ValueError(f"spec.requirements: got {wire.operator} {list(values)!s:.80}, want one whole number")
-    return Requirement(wire.key, operator, (str(bound + step),))

@@ -1,7 +1,8 @@
 """Turns Karpenter's NodePools and the prices of its NodeOverlays into our configuration file, field by field.
 
-In: objects. Out: `Converted`: each NodePool becomes a group, with the setting of each of its fields or why there is none. An
-absent field has Karpenter's default. Nodes of a group have one shape, so a requirement with several values has no counterpart.
+In: objects. Out: `Converted`. With the provider karpenter, NodePools stay where they are, and the file says to read them. With
+another one each becomes a group, with the setting of each of its fields or why there is none: an absent field has Karpenter's
+default, and nodes of a group have one shape, so a requirement with several values has no counterpart.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,6 +48,18 @@ _FIELDS: Final = frozenset(
         *(f"{_DISRUPTION}.{key}" for key in ("consolidationPolicy", "consolidateAfter", "budgets")),
     }
 )
+#: The provider that reads NodePools itself.
+READING: Final = "karpenter"
+_PROVIDER: Final = f"autoscaler.providers.{READING}"
+_THERE: Final = "read from the NodePool in each loop"
+_COPIED: Final = "copied to each NodeClaim"
+#: Where that is not all.
+_READ: Final = {
+    f"{_TEMPLATE}.metadata.annotations": _COPIED,
+    f"{_SPEC}.nodeClassRef": _COPIED,
+    f"{_SPEC}.terminationGracePeriod": _COPIED,
+    f"{_SPEC}.expireAfter": f"{_THERE}, and within budgets; Karpenter goes on to expire its own NodeClaims in spite of them",
+}
 _INNER: Final = frozenset({"spec", _TEMPLATE, f"{_TEMPLATE}.metadata", _SPEC, _DISRUPTION})
 
 
@@ -60,8 +73,9 @@ class _Shared:
     spot: bool = False
 
 
-def from_karpenter(objects: Iterable[Manifest], *, provider: str = "clusterapi") -> Converted:
+def from_karpenter(objects: Iterable[Manifest], *, provider: str) -> Converted:
     """Converts all NodePools and NodeOverlays of the objects; `provider` creates the nodes. Raises `ConversionError`."""
+    reads = provider == READING
     objects = list(objects)
     pools = [each for each in objects if each.kind == "NodePool"]
     if not pools:
@@ -79,12 +93,19 @@ def from_karpenter(objects: Iterable[Manifest], *, provider: str = "clusterapi")
             draft.find(title, each.api_version, "refused", why=why)
             continue
         pool = _Pool(draft=draft, title=title, shared=shared, name=group_name(each.name, taken), provider=provider)
-        entries.append((pool.convert(_tree(each)), title))
-    _overlays(draft, [each for each in objects if each.kind == "NodeOverlay"], entries)
+        if reads:
+            pool.read_there(_tree(each))
+        else:
+            entries.append((pool.convert(_tree(each)), title))
+    overlays = [each for each in objects if each.kind == "NodeOverlay"]
+    if reads:
+        _note_reading(draft, overlays)
+    else:
+        _overlays(draft, overlays, entries)
     for entry, title in entries:
         draft.add(_GROUPS, entry, title, "", "one group")
-    _whole(draft, shared)
-    for each in objects:
+    _whole(draft, shared, reads=reads)
+    for each in objects if not reads else ():
         if each.kind in NODE_CLASSES:
             draft.find(f"{each.kind} {each.name}", "", "no-counterpart", why="machines are the provider's: it is not read")
     return draft.done()
@@ -130,6 +151,26 @@ class _Pool:
             self._find("spec.weight", "taken", "autoscaler.expanders", "by the expander priority")
         return entry
 
+    def read_there(self, tree: Mapping[str, Any]) -> None:
+        """Notes what the provider karpenter makes of each field, and how the NodePool is handed over."""
+        self._flatten(tree.get("spec") or {}, "spec")
+        if "spec.replicas" in self._fields:
+            self._find(
+                "spec.replicas", "no-counterpart", why="Karpenter keeps the NodePool at this size; Slackwater leaves it alone"
+            )
+            return
+        for path in self._fields:
+            self._find(path, "taken", _PROVIDER, _READ.get(path, _THERE))
+        self._startup_taints()
+        self._labels()
+        self.shared.policies.add(str(self._fields.get(f"{_DISRUPTION}.consolidationPolicy")))
+        self.shared.weights[self.name] = self._whole("spec.weight") or 0
+        budgets = self._list(f"{_DISRUPTION}.budgets") or [{"nodes": "10%"}]
+        patch = {"spec": {"limits": {"nodes": "0"}, "disruption": {"budgets": [*budgets, {"nodes": "0"}]}}}
+        text = msgspec.json.encode(patch).decode()
+        why = f"once Slackwater runs: kubectl patch nodepool {self.title.split()[1]} --type merge --patch '{text}'"
+        self.draft.find(f"{self.title}: hand it over", "", "no-counterpart", why=why)
+
     def _flatten(self, part: Any, at: str) -> None:
         """Puts each known field into `_fields`; refuses an unknown one."""
         if not isinstance(part, dict):
@@ -171,7 +212,7 @@ class _Pool:
         if not isinstance(labels, dict):
             self._wrong(path, "a mapping")
             labels = {}
-        elif labels:
+        elif labels and self.provider != READING:
             self._find(path, "taken", f"{_GROUPS}[].template.metadata.labels")
         found = {_POOL_LABEL: self.name, **labels}
         for each in self._list(f"{_SPEC}.requirements"):
@@ -182,6 +223,8 @@ class _Pool:
                 f"{key} {each.get('operator')} {','.join(map(str, values))}".strip(),
             )
             self.shared.spot |= key == _CAPACITY_TYPE and "spot" in values
+            if self.provider == READING:
+                continue
             if each.get("operator") == "In" and len(values) == 1 and "minValues" not in each:
                 found[key] = values[0]
                 self.draft.find(flag, text, "taken", f"{_GROUPS}[].template.metadata.labels")
@@ -254,8 +297,17 @@ def _shown(value: Any) -> str:
 # --- all of them ----------------------------------------------------------------------------------------------------------
 
 
-def _whole(draft: Draft, shared: _Shared) -> None:
-    """The settings that no pool has for itself."""
+def _note_reading(draft: Draft, overlays: Iterable[Manifest]) -> None:
+    draft.put(_PROVIDER, {}, "NodePools", why="Slackwater creates and deletes their NodeClaims")
+    why = "without this file Slackwater only buys variants that a NodeClaim shows; docs/karpenter.md says how to write it"
+    draft.find("the instance types of Karpenter's cloud", "", "no-counterpart", f"{_PROVIDER}.instanceTypes", why)
+    for each in overlays:
+        why = "write the price, or the amounts, into that file"
+        draft.find(f"NodeOverlay {each.name}", "", "no-counterpart", f"{_PROVIDER}.instanceTypes", why)
+
+
+def _whole(draft: Draft, shared: _Shared, *, reads: bool) -> None:
+    """The settings that no pool has for itself. `reads`: the provider knows the weights."""
     put = draft.put
     put(
         "autoscaler.expanders",
@@ -263,7 +315,7 @@ def _whole(draft: Draft, shared: _Shared) -> None:
         "Karpenter",
         why="the lowest price",
     )
-    if any(shared.weights.values()):
+    if any(shared.weights.values()) and not reads:
         ranks: dict[int, list[str]] = {}
         for name, weight in shared.weights.items():
             ranks.setdefault(weight, []).append(f"^{name.replace('.', '[.]')}$")

@@ -19,6 +19,7 @@ from slackwater.adapters.kube.errors import KubeError, StatusError, refused
 from slackwater.adapters.kube.objects import ApiObjects, Json, seconds_since
 from slackwater.app import pauses, rbac
 from slackwater.app.cleanup import lease_age, status_age
+from slackwater.app.clouds import uses_karpenter
 from slackwater.app.doctor import Check, agents, api_server, named, ok, problem, unseen, warning
 from slackwater.app.doctor.consolidation import consolidation
 from slackwater.app.doctor.handed_over import pods_handed_over
@@ -322,7 +323,8 @@ async def others(
     except KubeError as error:
         yield unseen(_NAME, error, "look for Cluster Autoscaler's status ConfigMap and Karpenter's NodePools by hand")
     for name, what in found.items():
-        yield _beside(settings, f"{name} {what}")
+        serves = name == "Karpenter" and uses_karpenter(settings)
+        yield ok(_NAME, f"{name} {what}; the provider karpenter needs it") if serves else _beside(settings, f"{name} {what}")
     if not found:
         yield ok(_NAME, "none holds a Lease, writes a status or has NodePools")
 

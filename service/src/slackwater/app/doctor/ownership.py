@@ -1,7 +1,7 @@
 """Which node groups another autoscaler marks as its own, and what follows.
 
 The nodes are read with the user's rights, and belong to groups by their labels, as in `slackwater simulate` without a service.
-Of Cluster API the groups' own objects are read too, if they are in this cluster.
+Of Cluster API the groups' own objects are read too, if they are in this cluster, and of Karpenter the NodePools.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from slackwater.adapters.kube.config_maps import BadStatus
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.objects import ApiObjects
-from slackwater.app.clouds import cluster_api_groups, uses_clusterapi
+from slackwater.app.clouds import cluster_api_groups, karpenter_groups, uses_clusterapi, uses_karpenter
 from slackwater.app.doctor import Check, named, ok, problem, unknown, unseen, warning
 from slackwater.app.offline.known_groups import labelled_groups, with_group_labels
 from slackwater.app.other_autoscaler import read_status
@@ -27,6 +27,7 @@ from slackwater.ports.protocols import ProviderError
 
 _NAME: Final = "groups of others"
 _SECONDS: Final = 30.0
+_ADVICE: Final = "name in autoscaler.handedOver those that Slackwater is to change, or hand over their NodePools"
 _PAGE: Final = ObjectDecoder(ListWire)
 _UNREAD: Final = "as long as the service cannot read it either, it takes no group for another autoscaler's for it"
 
@@ -39,6 +40,11 @@ async def groups_of_others(client: ApiPort, settings: Settings, now: datetime) -
         nodes = with_group_labels(await _nodes(client))
         groups = {found.group.name: found.group for found in labelled_groups(nodes, settings.autoscaler.node_groups)}
         groups |= {group.name: group for group in await _of_cluster_api(client, settings)}
+        if uses_karpenter(settings):  # its groups are variants, and say themselves whether they are handed over
+            variants = await karpenter_groups(settings, client, ()).groups(timeout_seconds=_SECONDS)
+            pools = {group.pool.rpartition("/")[2] for group in variants}
+            groups = {name: group for name, group in groups.items() if name not in pools}
+            groups |= {group.name: group for group in variants}
     except KubeError as error:
         return unseen(_NAME, error, _UNREAD)
     except BadStatus as error:
@@ -76,6 +82,7 @@ def judged(settings: Settings, groups: Mapping[GroupName, NodeGroup], nodes: Seq
     for node in nodes:
         of_group.setdefault(membership.group_of(node), []).append(node)
     marks = {name: mark for name, group in groups.items() if (mark := mark_of(group, of_group.get(name, ()), listed))}
+    marks = {GroupName(groups[name].pool or name): mark for name, mark in marks.items()}
     if not marks:
         return ok(_NAME, f"none of {len(groups)} groups has another autoscaler's mark")
     if both := [f"{name}: {mark}" for name, mark in marks.items() if name in handed_over]:
@@ -84,4 +91,4 @@ def judged(settings: Settings, groups: Mapping[GroupName, NodeGroup], nodes: Seq
     seen = named(f"{name}: {mark}" for name, mark in marks.items())
     if settings.mode == "shadow":
         return ok(_NAME, f"{seen}; a shadow plans them as if they were handed over")
-    return warning(_NAME, f"left alone: {seen}", "name in autoscaler.handedOver those that Slackwater is to change")
+    return warning(_NAME, f"left alone: {seen}", _ADVICE)

@@ -396,7 +396,7 @@ class Rounds:
 
     def _disruptions(self, plan: _Plan) -> dict[GroupName, GroupDisruptions]:
         """The disrupted nodes of the groups with budgets."""
-        budgets, nodes = self._policy.budgets_of(plan.groups), self.cluster.replica.nodes.values()
+        budgets, nodes = self._policy.budgets_of(plan.groups.values()), self.cluster.replica.nodes.values()
         return disruptions_of(budgets, self._status(plan), nodes, self.drains.active, now=self.timeline.now)
 
     def _status(self, plan: _Plan) -> dict[GroupName, NodeGroupStatus]:

@@ -133,9 +133,21 @@ class ExternalGrpc(Section):
     """TLS of the connection. Unset by default: a server on loopback needs none."""
 
 
+class Karpenter(Section):
+    """The provider karpenter: NodeClaims of Karpenter's NodePools. It changes only NodePools that were handed over, by
+    `spec.limits.nodes: "0"` and a disruption budget of 0 nodes."""
+
+    instance_types: FilePath | None = Field(default=None, examples=["/etc/slackwater/instance-types.json"])
+    """Path of a JSON file of instance types with their resources, zones, capacity types and prices, as Karpenter's kwok
+    provider reads it. Unset by default: only what the NodeClaims of a NodePool show is known, so an empty one cannot grow. The
+    file is read at start."""
+    node_pools: tuple[ObjectName, ...] = Field(default=(), examples=[["general"]])
+    """Names of the NodePools that are used. Empty by default: all, except those with `spec.replicas`."""
+
+
 class Providers(Section):
-    """The providers that create and delete nodes. All groups that aws, clusterapi and externalgrpc report are used, within the
-    sizes that they report; an entry in `nodeGroups` can narrow these."""
+    """The providers that create and delete nodes. All groups that aws, clusterapi, externalgrpc and karpenter report are used,
+    within the sizes that they report; an entry in `nodeGroups` can narrow these."""
 
     aws: Aws | None = None
     """EC2 Auto Scaling groups. Unset by default: used only if a node group names it."""
@@ -145,9 +157,11 @@ class Providers(Section):
     """Cluster API. Unset by default: used only if a node group names it."""
     externalgrpc: ExternalGrpc | None = None
     """An external gRPC provider. Unset by default: not used."""
+    karpenter: Karpenter | None = None
+    """Karpenter. Unset by default: used only if a node group names it."""
 
 
-ProviderName = Literal["aws", "kwok", "clusterapi", "externalgrpc"]
+ProviderName = Literal["aws", "kwok", "clusterapi", "externalgrpc", "karpenter"]
 
 
 class Backoff(Section):
@@ -250,7 +264,7 @@ class NodeGroup(Section):
 
     name: GroupName = Field(examples=["pool-a"])
     """The group's name, unique; the value of the label. No default."""
-    provider: ProviderName = Field(default="kwok", examples=["kwok", "aws", "clusterapi", "externalgrpc"])
+    provider: ProviderName = Field(default="kwok", examples=["kwok", "aws", "clusterapi", "externalgrpc", "karpenter"])
     """The provider that creates and deletes the nodes. kwok by default: Node objects without machines, for trials and tests."""
     id: ProviderGroup | None = Field(default=None, examples=["MachineDeployment/default/md-0"])
     """The provider's name of the group, if it differs from `name`. Unset by default: the same name. A kwok group cannot have

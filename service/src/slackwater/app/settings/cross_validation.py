@@ -16,10 +16,10 @@ from slackwater.app.settings.serving import SchedulerTLS
 from slackwater.configuration.problems import Problem, Steps, json_path, show
 from slackwater.configuration.values import quantity_text
 from slackwater.controllers.preemption.settings import Preemption
-from slackwater.controllers.scaledown.disruption_budgets import schedule_problem
 from slackwater.controllers.scaledown.settings import NodeDisruptionBudget
 from slackwater.controllers.scaleup.settings import FormulaPrices
 from slackwater.controllers.slack.settings import WHOLE_CLUSTER, Slack
+from slackwater.model.disruption_budgets import schedule_problem
 from slackwater.model.prices import FORMULA_CURRENCY
 from slackwater_protocol.durations import SECOND, format_duration
 

@@ -42,25 +42,23 @@ def add_parsers(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         f"configuration file that behaves alike. {_WRITTEN}",
         epilog="example: kubectl -n kube-system get deploy,cm -o yaml | slackwater config from-cluster-autoscaler -",
     )
-    _add(former)
+    _add(former, "aws, clusterapi, externalgrpc or kwok: who creates nodes here")
     former.add_argument("--address", metavar="HOST:PORT", default="", help="the server of the provider externalgrpc")
     former.set_defaults(run=run_cluster_autoscaler)
     karpenter = parts.add_parser(
         "from-karpenter",
         help="write the file that behaves as Karpenter's NodePools say",
-        description="Reads NodePools (karpenter.sh/v1) and the prices of NodeOverlays, and writes a configuration file with a "
-        f"group for each NodePool. {_WRITTEN}",
+        description="Reads NodePools (karpenter.sh/v1) and the prices of NodeOverlays, and writes a configuration file for "
+        f"the provider karpenter, or for another one with a group for each NodePool. {_WRITTEN}",
         epilog="example: kubectl get nodepools,nodeoverlays -o yaml | slackwater config from-karpenter -",
     )
-    _add(karpenter)
+    _add(karpenter, "karpenter (default), aws, clusterapi, externalgrpc or kwok: who creates nodes here")
     karpenter.set_defaults(run=run_karpenter)
 
 
-def _add(parser: argparse.ArgumentParser) -> None:
+def _add(parser: argparse.ArgumentParser, providers: str) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="manifests, YAML or JSON; - for stdin (default: the cluster)")
-    parser.add_argument(
-        "--provider", metavar="NAME", default="", help="aws, clusterapi, externalgrpc or kwok: who creates nodes here"
-    )
+    parser.add_argument("--provider", metavar="NAME", default="", help=providers)
     parser.add_argument("--output", metavar="F", dest="target", help="write the configuration to this file (default: stdout)")
     parser.add_argument("-o", dest="format", choices=("yaml", "json"), default="yaml", help="default: yaml")
     add_cluster(parser)
@@ -78,17 +76,17 @@ def run_cluster_autoscaler(args: argparse.Namespace) -> int:
 
 
 def run_karpenter(args: argparse.Namespace) -> int:
-    from slackwater.app.converters.karpenter import from_karpenter
+    from slackwater.app.converters.karpenter import READING, from_karpenter
 
-    _check_provider(args)
-    return _written(args, lambda: from_karpenter(_objects(args, KARPENTER), provider=args.provider or "clusterapi"))
+    _check_provider(args, READING)
+    return _written(args, lambda: from_karpenter(_objects(args, KARPENTER), provider=args.provider or READING))
 
 
-def _check_provider(args: argparse.Namespace) -> None:
+def _check_provider(args: argparse.Namespace, *more: str) -> None:
     from slackwater.app.converters.cluster_autoscaler import PROVIDERS
 
-    if args.provider and args.provider not in PROVIDERS:
-        raise CommandFailed([f"--provider: got {args.provider}, want one of {', '.join(PROVIDERS)}"])
+    if args.provider and args.provider not in (known := (*more, *PROVIDERS)):
+        raise CommandFailed([f"--provider: got {args.provider}, want one of {', '.join(known)}"])
 
 
 def _objects(args: argparse.Namespace, paths: tuple[str, ...]) -> "list[Manifest]":

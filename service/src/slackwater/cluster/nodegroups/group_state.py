@@ -301,7 +301,7 @@ class GroupMemory:
             doubtful=self.unconfirmed is not None,
             off=self.group.name in policy.off,
             mark=self.mark,
-            owner=policy.owner_of(self.group.name, self.mark),
+            owner=policy.owner_of(self.group, self.mark),
             bought=self.bought.nodes(),
             starts=self.starts.seconds,
         )

@@ -19,12 +19,14 @@ _NODE_POOL: Final = "karpenter.sh/nodepool"
 def mark_of(group: NodeGroup, nodes: Iterable[Node], listed: Collection[str] = ()) -> str:
     """The mark of another autoscaler on the group, as a text; empty if there is none. `nodes`: the group's, and its template.
     `listed`: the groups in Cluster Autoscaler's status, by its names for them, which are the provider's."""
+    if group.held_by:
+        return group.held_by
     if group.owned_by not in (None, _OURS):
         return f"its object has the annotation {OWNED_BY}: {group.owned_by}"
     for node in nodes:
         if node.owned_by not in (None, _OURS):
             return f"node {node.name} of it has the annotation {OWNED_BY}: {node.owned_by}"
-        if pool := node.labels.get(_NODE_POOL):
+        if group.held_by is None and (pool := node.labels.get(_NODE_POOL)):
             return f"its nodes are of Karpenter's NodePool {pool}"
     name = group.id or group.name
     return f"Cluster Autoscaler's status lists it ({name})" if name in listed else ""

@@ -59,11 +59,14 @@ class NodeGroupPolicy:
         own = group.options.provision_seconds
         return self.provision_seconds if own is None else own
 
-    def owner_of(self, group: GroupName, mark: str) -> str:
-        """Why the group is left alone to the other autoscaler whose mark it has, as a text; empty if it is not."""
-        if not mark or self.handed_over is None or group in self.handed_over:
+    def owner_of(self, group: NodeGroup, mark: str) -> str:
+        """Why the group is left alone to the other autoscaler whose mark it has, as a text; empty if it is not. What the
+        provider knows counts whatever the configuration names."""
+        if not mark or self.handed_over is None:
             return ""
-        return f"{mark}, and autoscaler.handedOver does not name the group"
+        if group.held_by:
+            return mark
+        return "" if group.name in self.handed_over else f"{mark}, and autoscaler.handedOver does not name the group"
 
 
 #: The same limit as in Cluster Autoscaler's status.

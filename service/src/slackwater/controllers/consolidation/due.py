@@ -1,9 +1,9 @@
 """Nodes that are due: they are replaced whatever that saves, because they are too old, or are not as a new node would be.
 
 A node has **drifted** if it lacks a label, a taint or an amount that the provider says of new nodes of its group, and that new
-nodes really have. What nodes that came of late lack too is a wrong promise: who took it for drift would replace nodes for ever.
-What is only on the node (a label or taint that somebody added) is no drift. In: nodes, groups, the growable groups of the plan.
-Out: for each node a `Due`, or None.
+nodes really have, or if the provider says that it has. What nodes that came of late lack too is a wrong promise: who took it
+for drift would replace nodes for ever. What is only on the node (a label or taint that somebody added) is no drift. In: nodes,
+groups, the growable groups of the plan. Out: for each node a `Due`, or None.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.controllers.scaleup.groups import GrowableGroup, resources_of
 from slackwater.controllers.scaleup.template import OF_ZONE
 from slackwater.model.ids import UnixTime
-from slackwater.model.nodegroups import AS_TEMPLATE, GroupName, NodeGroup, VariantChoice
+from slackwater.model.nodegroups import AS_TEMPLATE, GroupName, InstanceId, NodeGroup, VariantChoice
 from slackwater.model.objects import Node
 from slackwater.model.prices import VARIANT_LABELS
 from slackwater.snapshot.node_facts import HOSTNAME
@@ -43,19 +43,29 @@ def due_rule(
 ) -> DueRule:
     """The rule for the nodes of these groups."""
     new: dict[GroupName, list[Node]] = {}
+    told: dict[GroupName, dict[InstanceId, str]] = {}
     for each in growable:
         if each.template is not None:
             new.setdefault(each.owner, []).append(each.template.node)
 
     def judge(node: Node, group: GroupName) -> Due | None:
         since = UnixTime(0.0) if node.created_at is None else node.created_at
-        most, age = policy.expire_after_of.get(group, policy.expire_after), now - since
+        most, age = _expire_after(policy, groups[group]), now - since
         if most and node.created_at is not None and age >= most:
             return Due("Expired", since, f"{_text(age)} old, expires after {_text(most)}")
-        drift = drift_of(node, groups[group], new.get(group, ())) if policy.drift else ""
+        if not policy.drift:
+            return None
+        if group not in told:
+            told[group] = {each.id: each.drifted for each in groups[group].instances if each.drifted}
+        drift = told[group].get(InstanceId(node.provider_id)) or drift_of(node, groups[group], new.get(group, ()))
         return Due("Drifted", since, drift) if drift else None
 
     return judge
+
+
+def _expire_after(policy: ConsolidationPolicy, group: NodeGroup) -> float:
+    said = policy.expire_after if group.options.expire_after is None else group.options.expire_after
+    return policy.expire_after_of.get(group.name, said)
 
 
 def drift_of(node: Node, group: NodeGroup, new: Sequence[Node]) -> str:

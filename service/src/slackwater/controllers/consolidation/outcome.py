@@ -6,9 +6,9 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, NamedTuple
 
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason
 from slackwater.controllers.scaledown.state import KeptNode
 from slackwater.fit.steps import CutBy
+from slackwater.model.disruption_budgets import DisruptionReason
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.placeholders import is_placeholder_uid

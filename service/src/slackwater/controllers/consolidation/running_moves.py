@@ -16,8 +16,9 @@ from typing import Literal
 
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.consolidation.outcome import ConsolidationMove, is_new
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, GroupDisruptions
+from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions
 from slackwater.controllers.scaledown.state import NOTHING_REPLACED, Replacing
+from slackwater.model.disruption_budgets import DisruptionReason
 from slackwater.model.ids import Instant, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 

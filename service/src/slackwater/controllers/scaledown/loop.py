@@ -16,7 +16,7 @@ from typing import Final, Literal
 from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.scaledown.batch import RemovalBatch, RunningRemovals, Status, choose_batch, not_ripe, over_budget
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason, GroupDisruptions, disruptions_of
+from slackwater.controllers.scaledown.disruption_budgets import GroupDisruptions, disruptions_of
 from slackwater.controllers.scaledown.eligibility import backing_off, rechecked_later
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, ScaleDownProposal, without_candidates
@@ -33,6 +33,7 @@ from slackwater.controllers.scaledown.state import (
 from slackwater.controllers.scaledown.utilization import is_gpu
 from slackwater.model.authority import Withholds, withhold_nothing
 from slackwater.model.auxiliary import Targets
+from slackwater.model.disruption_budgets import DisruptionReason
 from slackwater.model.effects import (
     Announce,
     DrainEnd,
@@ -382,7 +383,7 @@ class ScaleDownLoop:
     def disruptions(self, group_status: Mapping[GroupName, NodeGroupStatus]) -> dict[GroupName, GroupDisruptions]:
         """The present disruptions of each group that has disruption budgets."""
         nodes = (node for _, node in self._state_machine.state.nodes)
-        budgets = self._policy().budgets_of(group_status)
+        budgets = self._policy().budgets_of(each.group for each in group_status.values())
         return disruptions_of(budgets, group_status, nodes, self._drains.nodes, now=self._wall())
 
     def _cooling(self, names: Iterable[GroupName], now: Instant, *, only_failures: bool = False) -> dict[GroupName, str]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from slackwater.controllers.scaledown.disruption_budgets import NodeDisruptionBudget
 from slackwater.fit.drainability import DrainPolicy
+from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Seconds
 from slackwater.model.nodegroups import GroupName, NodeGroup
@@ -120,12 +120,13 @@ class ScaleDownPolicy:
         backoff = ExponentialBackoff(first_seconds=self.unremovable_recheck_time, longest_seconds=self.max_drain_backoff)
         return backoff.seconds(failures)
 
-    def budgets_of(self, groups: Iterable[GroupName]) -> dict[GroupName, tuple[NodeDisruptionBudget, ...]]:
-        """The disruption budgets of each of these groups that has any. A group's own list replaces that for all groups."""
+    def budgets_of(self, groups: Iterable[NodeGroup]) -> dict[GroupName, tuple[NodeDisruptionBudget, ...]]:
+        """The disruption budgets of each of these groups that has any. The list of the group's configuration replaces that of
+        its provider, and this one that for all groups."""
         found = {}
-        for name in groups:
-            own = self.groups.get(name, _UNSAID).disruption_budgets
-            found[name] = self.disruption_budgets if own is None else own
+        for group in groups:
+            lists = self.groups.get(group.name, _UNSAID).disruption_budgets, group.options.disruption_budgets
+            found[group.name] = next((each for each in lists if each is not None), self.disruption_budgets)
         return {name: budgets for name, budgets in found.items() if budgets}
 
 

@@ -26,10 +26,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
 from slackwater.model.auxiliary import ControllerKey, Targets
+from slackwater.model.disruption_budgets import DisruptionReason
 from slackwater.model.effects import Effect, MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
-from slackwater.controllers.scaleup.expanders import Merit, chain_of, largest_of, packs, weights_of
+from slackwater.controllers.scaleup.expanders import Merit, Priorities, chain_of, largest_of, packs, weights_of
 from slackwater.controllers.scaleup.groups import (
     Budget,
     GrowableGroup,
@@ -56,7 +56,7 @@ from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.steps import CutBy, PlanSteps
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodUid
-from slackwater.model.nodegroups import Membership
+from slackwater.model.nodegroups import Membership, NodeGroup
 from slackwater.model.objects import Pod
 from slackwater.model.prices import FORMULA
 from slackwater.model.resources import Amounts
@@ -213,7 +213,7 @@ class _ScaleUpPlanning:
         self._prices = [0 if group.price is None else group.price.micros for group in self._groups]
         self._packings: list[PackedOption] = []
         ranked, self._by_price = "priority" in policy.expanders, "price" in policy.expanders
-        self._ranks = [policy.priorities.of(group.owner) if ranked else None for group in self._groups]
+        self._ranks = [_rank_of(group.provided, policy.priorities) if ranked else None for group in self._groups]
         self._new = NewPlan(snapshot=snapshot, groups=self._groups, pods=demand.counted)
         self._nominated = place_nominated(snapshot, demand.nominated)
 
@@ -537,3 +537,9 @@ class _ScaleUpPlanning:
     _spared: SparedEstimates
     _budget: Budget
     _unhelpable: Sequence[Unhelpable] = ()
+
+
+def _rank_of(group: NodeGroup, priorities: Priorities) -> int | None:
+    """The group's priority: that of the ConfigMap, else its provider's."""
+    rank = priorities.of(group.name)
+    return group.options.priority if rank is None else rank
