@@ -13,6 +13,7 @@ from os import environ
 from typing import Any, Final
 
 from tests.alerts import program as promtool
+from tests.bench.karpenter import program as karpenter
 
 Reason = str
 
@@ -49,6 +50,10 @@ def _without_chromium(environ: Mapping[str, str]) -> Reason | None:
     return None if found else "there is no browser; apt-get install chromium, or set CHROMIUM=/path/to/it"
 
 
+def _without_karpenter(_environ: Mapping[str, str]) -> Reason | None:
+    return None if karpenter.find() else "Karpenter is not built; `make test TESTS=tests/karpenter` builds it (minutes, once)"
+
+
 def _without_podman(environ: Mapping[str, str]) -> Reason | None:
     # Both use subordinate user ids where they do not run as root.
     wanted = ("mmdebstrap", "podman", *(() if os.geteuid() == 0 else ("newuidmap",)))
@@ -75,6 +80,7 @@ TEST: Final = Plan(
             # After the stage `helm`, which builds helm.
             _tests("image", needs=("controlplane",), missing=_without_podman),
             _tests("alerts", missing=_without_promtool),
+            _tests("karpenter", needs=("controlplane",), missing=_without_karpenter),
         ),
         (
             *_STATIC,

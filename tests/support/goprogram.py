@@ -23,10 +23,11 @@ def find(
     *,
     tags: Sequence[str] = (),
     module: Path | None = None,
+    toolchain: Toolchain | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Path | None:
-    """Path of the program if it is in the cache."""
-    key = _key(toolchains.locate(environ).version, sources, _flags(tags), module)
+    """Path of the program if it is in the cache. `toolchain` as for `build`."""
+    key = _key((toolchain or toolchains.locate(environ)).version, sources, _flags(tags), module)
     entry = cache_root(environ) / name / key
     return entry / name if entry.is_dir() else None
 

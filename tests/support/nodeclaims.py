@@ -1,7 +1,7 @@
 """A controller of NodeClaims that behaves towards an autoscaler as Karpenter's does, over an API server in memory.
 
 `step` takes new NodeClaims in hand; `settle` lets their nodes register, and those that are being deleted go. Deliberately
-absent: provisioning and disruption of its own. `tests/cluster/test_karpenter.py` has the real one.
+absent: provisioning and disruption of its own. `tests/karpenter` has the real one.
 """
 
 from dataclasses import dataclass

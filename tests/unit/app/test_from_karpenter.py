@@ -199,7 +199,7 @@ def test_the_command_takes_karpenters_machines_unless_told_otherwise(
     assert "kubectl patch nodepool default --type merge" in capsys.readouterr().err
     assert main(["config", "check", str(target)]) == 0
     capsys.readouterr()
-    assert main(["config", "from-karpenter", str(EXAMPLE), "--provider", "aws"]) == 2
+    assert main(["config", "from-karpenter", str(EXAMPLE), "--provider", "gce"]) == 2
     assert "want one of karpenter, " in capsys.readouterr().err
     assert main(["config", "from-cluster-autoscaler", str(EXAMPLE), "--provider", "karpenter"]) == 2
 

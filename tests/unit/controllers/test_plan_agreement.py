@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from slackwater.controllers.consolidation.agreement import Agreement
 from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan, LeavingNode
-from slackwater.controllers.scaledown.disruption_budgets import DisruptionReason
+from slackwater.model.disruption_budgets import DisruptionReason
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.nodegroups import GroupName
 

@@ -5,6 +5,7 @@ import inspect
 from typing import Final
 
 from slackwater.adapters.cloud.aws.provider import CONSISTENT_AFTER_SECONDS
+from slackwater.adapters.cloud.karpenter import provider as karpenter_provider
 from slackwater.adapters.http import (
     agents,
     application,
@@ -275,6 +276,7 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
     stated("scaleup", "all its nodes are {:g} minutes older", template.LATER_SECONDS / 60),
     stated("simulate", "each with up to {:,} nodes", NodeGroup.model_fields["max_size"].default),
     stated("simulate", "A template without a number of pods takes {}, the kubelet's default", rate_sizing._PODS),
+    stated("karpenter", "At most {:,} variants", karpenter_provider.MOST_VARIANTS),
     stated("prices", "at most {} MiB and {:,} rows", price_table.LARGEST_FILE // _MIB, price_table.MOST_ROWS),
     stated(
         "prices",

@@ -218,7 +218,7 @@ _OTHERS: Final = frozenset(
         --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
         --ignore-taint --startup-taint --status-taint
         --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
-        --event-pattern --rule --targets
+        --event-pattern --rule --targets --patch --filters --location-type --slurpfile
         --branch --ca-cert --cert --cloud-config --depth --disable-cluster-autoscaler --key-cert --no-enable-autoscaling
         --node-pool --resource-group""",
     )

@@ -45,6 +45,8 @@ ELSEWHERE: Final = {
     "kube-scheduler --config": "tests/cluster/test_deploy.py starts it with what the line before writes",
     "kubectl -n kube-system port-forward": "a port of this machine that others may have: tests/cluster/test_reaching.py",
     "kubectl get nodepools": "needs the types of Karpenter",
+    "kubectl patch nodepool": "tests/karpenter has NodePools like that",
+    "jq -n --slurpfile": "needs answers of AWS",
     "aws ": "needs an account of AWS",
     "apt-get install": "changes the machine",
     "docker build": "no container engine: tests/unit/deploy/test_image_recipe.py",

@@ -6,14 +6,14 @@ from typing import Any, Final
 import pytest
 
 from slackwater.adapters.cloud.karpenter.objects import CLAIMS_PATH, POOLS_PATH
-from tests.bench.karpenter import program, sides
+from tests.bench.karpenter import sides
 from tests.bench.karpenter.inputs import WORKLOADS, Json, deployments, node_pool, types_up_to
 from tests.bench.karpenter.sides import Side
 from tests.bench.stage import NODES_PATH, PODS_PATH
 from tests.cluster.support.ground import MERGE_PATCH
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
+pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.usefixtures("binaries", "karpenter")]
 
 _DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 _PODS: Final = 12
@@ -37,7 +37,6 @@ def without_machines() -> Json:
 
 async def test_karpenter_launches_and_terminates_what_slackwater_decides() -> None:
     """Leaving the side fails if Karpenter has created or deleted a NodeClaim of its own accord."""
-    program.build()
     async with sides.node_claims(types_up_to(8)[:2], more=_QUICK, hopeless=_NOWHERE) as side:
         await side.stage.create(POOLS_PATH, [without_machines()])
         await side.stage.create(_DEPLOYMENTS, deployments(WORKLOADS[:3], _PODS, "slackwater"))
