@@ -294,6 +294,30 @@ async def test_without_an_event_the_second_look_says_that_it_is_gone() -> None:
     assert (gone.error.kind, gone.error.code) == ("other", "NodeClaimDeleted")
 
 
+async def test_what_vanishes_from_a_node_pool_that_karpenter_changes_is_not_our_failure() -> None:
+    store = a_store()
+    a_pool(store, "p")
+    ours = at_work(store)
+    await grow(ours, BIG, 0, 1)
+    assert (await look(ours))[BIG].target == 1
+    a_pool(store, "p", limits={})
+    store.drop(next(iter(store.listed(CLAIMS_PATH))))
+    assert [(await look(ours))[BIG].instances for _ in range(2)] == [(), ()]
+
+
+async def test_an_event_that_cannot_be_read_keeps_no_group_from_being_read() -> None:
+    store = a_store()
+    store.served.remove("/api/v1/events")
+    a_pool(store, "p")
+    ours = at_work(store)
+    await grow(ours, BIG, 0, 1)
+    store.drop(next(iter(store.listed(CLAIMS_PATH))))
+    await look(ours)
+    [gone] = (await look(ours))[BIG].instances
+    assert gone.error is not None
+    assert gone.error.code == "NodeClaimDeleted"
+
+
 async def test_what_we_delete_has_not_failed() -> None:
     store = a_store()
     a_pool(store, "p")

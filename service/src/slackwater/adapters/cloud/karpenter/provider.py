@@ -6,7 +6,7 @@ If one vanishes, it is reported as failed, with the reason of Karpenter's Event,
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -106,7 +106,7 @@ class KarpenterGroups:
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
             pools = [pool async for pool in objects.pools(self._reads) if self._is_ours(pool)]
-            claims = await self._claims()
+            claims = await self._claims({pool.metadata.name for pool in pools if not still_karpenters(pool)})
             states = [self._state(pool, claims.get(pool.metadata.name, ())) for pool in pools]
         self._offered = {pool.metadata.name: self._offered[pool.metadata.name] for pool in pools}
         if (count := sum(len(state.variants) for state in states)) > MOST_VARIANTS:
@@ -114,8 +114,8 @@ class KarpenterGroups:
             raise ProviderError("other", None, detail)
         return sorted((self._shown(state, id_) for state in states for id_ in state.variants), key=lambda group: group.name)
 
-    async def _claims(self) -> Mapping[str, Sequence[ClaimWire]]:
-        """All NodeClaims, by the NodePool's name."""
+    async def _claims(self, handed_over: Set[str]) -> Mapping[str, Sequence[ClaimWire]]:
+        """All NodeClaims, by the NodePool's name. `handed_over`: the NodePools whose failures are ours."""
         found: defaultdict[str, list[ClaimWire]] = defaultdict(list)
         async for claim in objects.claims(self._reads):
             found[(claim.metadata.labels or {}).get(POOL_LABEL, "")].append(claim)
@@ -213,7 +213,12 @@ class KarpenterProvider(KarpenterGroups):
                 if to < running:
                     raise ProviderError("conflict", group, f"{running} nodes exist, want at most {to}")
                 chosen = waiting[: seen - to - len(vanished)]
-                await each(group, chosen, lambda claim: self._give_up(group, claim), width=_WIDTH)
+                try:
+                    await each(group, chosen, lambda claim: self._give_up(group, claim), width=_WIDTH)
+                except ProviderError as error:
+                    raise ProviderError(
+                        "unknown", group, f"a part of {len(chosen)} NodeClaims is deleted: {error.detail}"
+                    ) from error
                 self._forget(vanished)
 
     async def delete(
@@ -232,9 +237,9 @@ class KarpenterProvider(KarpenterGroups):
                 if replace and (count := len(there) + len(vanished)):
                     await self._create(state, id_, count)
 
-    async def _claims(self) -> Mapping[str, Sequence[ClaimWire]]:
+    async def _claims(self, handed_over: Set[str]) -> Mapping[str, Sequence[ClaimWire]]:
         before = dict(self._coming)
-        found = await super()._claims()
+        found = await super()._claims(handed_over)
         listed = {claim.metadata.name for claims in found.values() for claim in claims}
         for name, group in before.items():
             if name not in listed and self._coming.pop(name, None) is not None:
@@ -243,8 +248,9 @@ class KarpenterProvider(KarpenterGroups):
             name, id_ = claim.metadata.name, variant_of(claim)
             if claim.status.node_name:
                 self._coming.pop(name, None)
-            elif id_ is not None and not is_leaving(claim):
+            elif id_ is not None and id_.pool in handed_over and not is_leaving(claim):
                 self._coming[name] = id_.group
+        self._vanished = {name: gone for name, gone in self._vanished.items() if _pool_of(gone.group) in handed_over}
         await self._explain()
         return found
 
@@ -252,7 +258,11 @@ class KarpenterProvider(KarpenterGroups):
         """Finds out why NodeClaims vanished. An Event may come later than the deletion, so it is asked for twice."""
         unknown = [(name, gone) for name, gone in self._vanished.items() if gone.error is None]
         for name, gone in unknown[:_MOST_ASKED]:
-            event = await objects.failure(self._reads, name)
+            try:
+                event = await objects.failure(self._reads, name)
+            except ProviderError as error:
+                _log.warning("the Event of a NodeClaim cannot be read", nodeclaim=name, problem=str(error))
+                event = None
             if event is not None:
                 gone.error = InstanceError(kind=_kind_of(event.message), code=event.reason, message=event.message)
             elif gone.asked:
@@ -343,6 +353,11 @@ def _given_up_first(claims: Iterable[ClaimWire]) -> list[ClaimWire]:
     waiting = [claim for claim in claims if _instance(claim).state == "creating"]
     waiting.sort(key=lambda claim: (claim.metadata.creation_timestamp or "", claim.metadata.name), reverse=True)
     return sorted(waiting, key=lambda claim: _error(claim) is None)
+
+
+def _pool_of(group: GroupName) -> str:
+    id_ = read_variant_id(group)
+    return "" if id_ is None else id_.pool
 
 
 def _own_id(name: str) -> InstanceId:
