@@ -41,7 +41,7 @@ from slackwater.app.wiring import Service
 from slackwater.controllers.leadership.state import LeadershipTerm
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.ports.clock import Times
-from slackwater.ports.threads import keep_large_values_apart
+from slackwater.ports.threads import keep_large_values_apart, return_memory
 from slackwater.runtime.dispatcher import Dispatcher
 
 
@@ -288,8 +288,9 @@ def _host(opened: OpenListener) -> str:
 
 def _settle_garbage_collector() -> None:
     """Excludes the listed objects from garbage collection: they live on, and each scan of them would delay every answer by
-    tens of milliseconds."""
+    tens of milliseconds. Returns what the pages of the lists took."""
     gc.collect()
+    return_memory()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
 

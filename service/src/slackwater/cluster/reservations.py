@@ -34,7 +34,7 @@ from slackwater.model.resources import MOST_PODS_ON_NODE, NOTHING, Amounts
 ReservationState = Literal["binding", "repeated", "bound", "unsure", "doubted", "seen"]
 
 
-class Reservation(Struct, frozen=True, kw_only=True):
+class Reservation(Struct, frozen=True, kw_only=True, gc=False):
     """The room that counts for a pod on a node. `deadline` is when to read the pod from the API server; None in state
     "seen"."""
 
@@ -63,7 +63,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
         )
 
 
-class PlacedPod(Struct, frozen=True, kw_only=True):
+class PlacedPod(Struct, frozen=True, kw_only=True, gc=False):
     """A pod that counts on a node with a row: the row, and what is Reserved for the pod."""
 
     row: Row

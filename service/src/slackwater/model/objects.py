@@ -122,7 +122,7 @@ def _without_copied(labels: Labels) -> Labels:
     return left if len(left) < len(labels) else labels
 
 
-class Pod(Struct, frozen=True, kw_only=True):
+class Pod(Struct, frozen=True, kw_only=True, gc=False):
     """A pod.
 
     `node` is None until the pod is bound. `ended` is true from phase Succeeded or Failed on: such a pod takes no room.
