@@ -145,7 +145,12 @@ def _resize(amounts: Json, limits: Json | None) -> Json:
     return {"spec": {"containers": [{"name": "c", "resources": resources}]}}
 
 
+_ZONED: Final = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "example.com/other": "o"}
+_E: Final = f"{_PODS}/e"
+
 SCRIPT: Final = (
+    # First: the real one's admission sees the node a moment later.
+    Call("a node in a zone", "POST", "/api/v1/nodes", {"metadata": {"name": "zoned-{{ns}}", "labels": _ZONED}}),
     Call("a pod is made", "POST", _PODS, _pod("a"), save="a", shows=("status.phase", "status.qosClass", "spec.restartPolicy")),
     Call("a name is given once", "POST", _PODS, _pod("a")),
     Call("a pod needs containers", "POST", _PODS, {"metadata": {"name": "none"}, "spec": {"containers": []}}),
@@ -323,6 +328,11 @@ SCRIPT: Final = (
     ),
     Call("a lease goes at once", "DELETE", f"{_LEASES}/l"),
     Call("the budget goes", "DELETE", f"{_BUDGETS}/p"),
+    Call("a pod for the node in a zone", "POST", _PODS, _pod("e"), save="e"),
+    Call("a bind in a zone", "POST", f"{_E}/binding", _binding("e", "zoned-{{ns}}")),
+    Call("the zone is a label of the pod now", "GET", _E, shows=("metadata.labels",)),
+    Call("the pod in a zone goes by force", "DELETE", _E, _delete_options("{{e.metadata.uid}}", 0)),
+    Call("and its node", "DELETE", "/api/v1/nodes/zoned-{{ns}}"),
 )
 
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 from slackwater.sandbox.embedded.admission import rfc3339
 from slackwater.sandbox.embedded.faults import Fault, Json, conflict, other_uid
-from slackwater.sandbox.embedded.kinds import BUDGETS, PODS, selects
+from slackwater.sandbox.embedded.kinds import BUDGETS, NODES, PODS, selects
 from slackwater.sandbox.embedded.store import Key, Store, StoredObject
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
+#: The labels that the admission plug-in PodTopologyLabels copies from the node.
+_COPIED = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class PodActions:
@@ -37,7 +39,15 @@ class PodActions:
         status["conditions"] = [*others, scheduled]
         node = binding["target"]["name"]
         meta = {**meta, "generation": meta.get("generation", 1) + 1}
+        if added := self._labels_of(node):
+            meta["labels"] = {**(meta.get("labels") or {}), **added}
         self._store.put(PODS, key, {**pod, "metadata": meta, "spec": {**spec, "nodeName": node}, "status": status})
+
+    def _labels_of(self, node: str) -> dict[str, str]:
+        """The labels that a pod on the node gets."""
+        found = self._store.find(NODES, ("", node))
+        labels = (found.body["metadata"].get("labels") if found is not None else None) or {}
+        return {name: labels[name] for name in _COPIED if name in labels}
 
     def evict(self, key: Key, eviction: Json) -> None:
         """Evicts the pod, if its disruption budget allows that. Raises `Fault` (404, 409, 429, 500)."""
