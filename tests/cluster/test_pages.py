@@ -124,7 +124,7 @@ async def shell(text: str, given: bytes | None = None) -> tuple[int, str]:
 
 async def make_objects(api: aiohttp.ClientSession, *, kubelet: Kubelet) -> None:
     """What the pages speak of: nodes n17, whose kubelet forwards ports, and node-000; the pods shop/web-2 and default/report-0,
-    which wait; the types of others."""
+    which wait; the Deployment shop/web; the types of others."""
     for types in (buffers, clusterapi, neonvm):
         await types.install(api)
     for kind in ("ServiceMonitor", "PrometheusRule"):
@@ -139,6 +139,10 @@ async def make_objects(api: aiohttp.ClientSession, *, kubelet: Kubelet) -> None:
     await create(api, "/api/v1/namespaces", {"metadata": {"name": "shop"}})
     for namespace, name in (("shop", "web-2"), ("default", "report-0")):
         await create(api, f"/api/v1/namespaces/{namespace}/pods", a_pod(name, cpu="20"))
+    labels, container = {"app": "web"}, {"name": "c", "image": "registry.example/app"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    await create(api, "/apis/apps/v1/namespaces/shop/deployments", {"metadata": {"name": "web"}, "spec": spec})
 
 
 def a_type(kind: str, group: str, version: str) -> Object:

@@ -167,7 +167,7 @@ def test_without_an_object_the_whole_cluster_is_meant() -> None:
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "history: got no object, want KIND NAME, or --at TIME for the whole cluster"),
+        (["pod"], "history pod: got 'no name', want NAME or NAMESPACE/NAME"),
         (["--at", "25:00"], "argument --at: got '25:00', want a time such as 10:05 or 2026-11-27T10:05Z"),
         (["--at", "10:05", "--url", "http://127.0.0.1:1"], "--url: got it without an object, want one"),
         (["pod", "a", "--at", "10:05", "--since", "1h"], "argument --since: not allowed with argument --at"),

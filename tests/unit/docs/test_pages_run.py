@@ -76,10 +76,11 @@ def is_mention(command: Command) -> bool:
         return not command.block and command.text in MENTIONS
     try:
         with redirect_stderr(StringIO()), redirect_stdout(StringIO()):
-            PARSER.parse_command(command.words[1:])
+            args = PARSER.parse_command(command.words[1:])
     except SystemExit as done:
         return done.code == 2
-    return False
+    kind = getattr(args, "kind", None)  # KIND/NAME is one word, so the parser cannot ask for a name
+    return kind is not None and args.name is None and "/" not in kind
 
 
 def kind_of(command: Command) -> str:

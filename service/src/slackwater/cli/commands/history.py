@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = """\
 Says what happened to a pod or a node: who evicted, preempted, moved or refused
 it, and why; also before a restart or a hand-over, and when the object is gone.
---at TIME shows what happened within five minutes of that time, without an
-object in the whole cluster.
+Without an object it is about the whole cluster, and then the last hour if
+nothing else is said. --at TIME: within five minutes of that time.
 
 The running service answers: at --url, on this machine, or in the cluster of
 $KUBECONFIG or ~/.kube/config. Without one, with --kubeconfig or --context, and
@@ -40,6 +40,8 @@ examples:
 _KINDS: Final = ("pod", "node")
 #: How far before and after the time of --at.
 _AROUND_MS: Final = 300_000
+#: How far back without an object, --at and --since.
+_LATELY_SECONDS: Final = 3600.0
 _OF_DAY: Final = re.compile(r"[0-9]{1,2}:[0-9]{2}")
 
 
@@ -75,8 +77,6 @@ def _time(text: str) -> datetime:
 def run(args: argparse.Namespace) -> int:
     _seconds(args)
     if args.kind is None:
-        if args.at is None:
-            raise CommandFailed(["history: got no object, want KIND NAME, or --at TIME for the whole cluster"])
         answer = _of_cluster(args)
     else:
         settle("history", args)
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
-    """What happened in the cluster around the time, read from the ConfigMaps. Raises `CommandFailed`."""
+    """What happened in the cluster around the time, or lately, read from the ConfigMaps. Raises `CommandFailed`."""
     from slackwater.controllers.history.state import History, past_between
     from slackwater.model.history import PastOfObject
 
@@ -94,7 +94,9 @@ def _of_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
         raise CommandFailed(["--url: got it without an object, want one: the history of a cluster is read from its ConfigMaps"])
 
     def past(history: History, notes: tuple[str, ...]) -> PastOfObject:
-        return past_between(history, *_window(args.at), notes=notes)
+        now, ago = datetime.now(UTC).timestamp(), _seconds(args)
+        lately = round((now - (_LATELY_SECONDS if ago is None else ago)) * 1000), round(now * 1000)
+        return past_between(history, *(lately if args.at is None else _window(args.at)), notes=notes)
 
     return _stored(args, past)
 
