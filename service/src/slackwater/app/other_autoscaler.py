@@ -83,7 +83,7 @@ class ListedGroups:
         except (KubeError, BadStatus) as error:
             problem = f"which groups Cluster Autoscaler has is not known, ConfigMap {self._name}: {error}"
         if problem and not self.problem:
-            _log.warning(problem)
+            _log.warning("which groups Cluster Autoscaler has is not known", problem=problem)
         self.problem = problem
 
     async def run(self) -> None:
