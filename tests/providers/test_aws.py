@@ -5,13 +5,16 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
+from botocore.parsers import ResponseParserError
 from structlog.testing import capture_logs
 
 import slackwater.adapters.cloud.aws as aws_adapter
+from slackwater.adapters.cloud.aws.client import AwsClient
 from slackwater.adapters.cloud.aws.provider import AwsProvider
 from slackwater.app.settings import SettingsError, loads
 from slackwater.model.nodegroups import EVEN_ZONES, GroupName, GroupOptions, Instance, NodeGroup
@@ -370,6 +373,34 @@ async def test_what_aws_refuses_has_a_kind(aws: Aws, change: Callable[[Aws], Non
         await aws.grow(2, 3)
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        ResponseParserError("invalid XML"),
+        FileNotFoundError(2, "no such file", "/var/run/secrets/eks.amazonaws.com/serviceaccount/token"),
+        RuntimeError("Credentials were refreshed, but the refreshed credentials are still expired."),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_the_library_raises_is_an_error_of_the_provider(aws: Aws, error: Exception) -> None:
+    aws.fleet.has("asg", desired=2)
+    await aws.look()
+
+    async def fails(**_: Any) -> Any:
+        raise error
+
+    client = AwsClient({"autoscaling": SimpleNamespace(set_desired_capacity=fails)})
+    with pytest.raises(ProviderError, match="unknown: set_desired_capacity: " + type(error).__name__):
+        await client.ask("autoscaling", "set_desired_capacity", group=GroupName("asg"))
+
+
+async def test_what_aws_says_after_the_first_line_is_kept_out_of_errors(aws: Aws) -> None:
+    canonical = "The Canonical String should have been\n'POST\n/\n\nx-amz-security-token:IQoJb3JpZ2lu'"
+    aws.fleet.errors.append(RefusedRequest("SignatureDoesNotMatch", f"The signatures differ.\n\n{canonical}", 403))
+    with pytest.raises(ProviderError, match=r"SignatureDoesNotMatch: The signatures differ\.$"):
+        await aws.provider.groups(timeout_seconds=60)
+
+
 # --- answers that are late ------------------------------------------------------------------------------------------------
 
 
@@ -390,19 +421,34 @@ async def test_what_was_changed_is_known_before_aws_shows_it(aws: Aws) -> None:
     assert (await aws.look()).target == 4
 
 
-async def test_a_machine_of_which_no_answer_came_is_not_ended_twice(aws: Aws) -> None:
+@pytest.mark.parametrize("hangs", [False, True], ids=["the connection breaks", "the deadline passes"])
+async def test_a_machine_of_which_no_answer_came_is_not_ended_twice(aws: Aws, hangs: bool) -> None:
     aws.fleet.has("asg", desired=3, is_protected=True)
     first = await aws.look()
-    aws.fleet.stale_seconds = lambda: 25.0
+    aws.fleet.stale_seconds, aws.fleet.hangs = lambda: 25.0, hangs
     aws.passes(30)
     aws.fleet.lost.append(True)
     for _ in range(3):
         with pytest.raises(ProviderError, match="unknown"):
-            await aws.delete(first.instances[0])
+            await aws.provider.delete(GroupName("asg"), first.instances[:1], timeout_seconds=0.1)
         aws.passes(5)
     aws.passes(30)
     await aws.delete(first.instances[0])
     assert (aws.fleet.groups["asg"].desired, aws.fleet.calls["TerminateInstanceInAutoScalingGroup"]) == (2, 1)
+
+
+async def test_a_machine_on_its_way_of_which_no_answer_came_is_not_given_up_twice(aws: Aws) -> None:
+    aws.fleet.in_service_after = 300.0
+    aws.fleet.has("asg")
+    await aws.grow(0, 2)
+    aws.passes(60)
+    aws.fleet.stale_seconds = lambda: 25.0
+    aws.fleet.lost.append(True)
+    for _ in range(3):
+        with pytest.raises(ProviderError, match="unknown"):
+            await aws.provider.lower(GroupName("asg"), seen=2, to=1, timeout_seconds=60)
+        aws.passes(5)
+    assert (aws.fleet.groups["asg"].desired, aws.fleet.ended_twice) == (1, [])
 
 
 async def test_machines_beyond_the_desired_capacity_count_and_go_without_lowering_it(aws: Aws) -> None:

@@ -40,7 +40,9 @@ class Scene:
 async def scene(anyio_backend: str) -> AsyncIterator[Scene]:
     scene = Scene()
     async with client_of(scene.fleet.answer) as client:
-        scene.queue = InterruptionQueue(client, URL, name_of=scene.name_of, take=scene.take, reads=lambda: scene.reads)
+        scene.queue = InterruptionQueue(
+            client, URL, name_of=scene.name_of, take=scene.take, reads=lambda: scene.reads, now=lambda: AT
+        )
         yield scene
 
 
@@ -50,6 +52,21 @@ async def test_an_interruption_says_when_its_machine_stops(scene: Scene) -> None
     (warning,) = scene.warnings
     assert (warning.machine, warning.stops_at) == (scene.machine.provider_id, AT + 120)
     assert scene.fleet.messages == {}
+
+
+@pytest.mark.parametrize(
+    ("sent", "stops"),
+    [(AT - 60, [AT + 60]), (AT + 3600, [AT + 120]), (AT + 10**10, [AT + 120]), (AT - 3600, []), (0.0, [])],
+    ids=["a minute ago", "by a clock ahead of ours", "in the year 2340", "an hour ago", "in 1970"],
+)
+async def test_a_machine_stops_within_two_minutes_and_a_warning_of_long_ago_was_wrong(
+    scene: Scene, sent: float, stops: list[float]
+) -> None:
+    scene.fleet.now = lambda: sent
+    scene.fleet.send("EC2 Spot Instance Interruption Warning", {"instance-id": scene.machine.id})
+    scene.fleet.now = lambda: AT
+    assert await scene.queue.once()
+    assert ([warning.stops_at for warning in scene.warnings], scene.fleet.messages) == (stops, {})
 
 
 async def test_a_recommendation_says_no_time(scene: Scene) -> None:
@@ -81,6 +98,14 @@ async def test_other_messages_are_deleted_and_say_nothing(scene: Scene, body: st
     scene.fleet.messages["receipt"] = body
     assert await scene.queue.once()
     assert (scene.warnings, scene.fleet.messages) == ([], {})
+
+
+async def test_a_long_message_is_not_logged_whole(scene: Scene) -> None:
+    event = {"detail-type": "EC2 Spot Instance Interruption Warning", "time": "9" * 100_000, "detail": {"instance-id": "i-1"}}
+    scene.fleet.messages["receipt"] = json.dumps(event)
+    with capture_logs() as logs:
+        assert await scene.queue.once()
+    assert [len(line["problem"]) < 1000 for line in logs] == [True]
 
 
 async def test_it_is_read_only_by_a_leader_and_a_queue_that_refuses_is_tried_again(scene: Scene, monkeypatch: Any) -> None:

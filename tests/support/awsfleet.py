@@ -90,6 +90,8 @@ class Fleet:
     below: list[tuple[str, int]] = field(default_factory=list)
     ended_twice: list[str] = field(default_factory=list)
     lost: deque[bool] = field(default_factory=deque)
+    #: Whether the connection stays open when an answer is lost.
+    hangs: bool = False
     #: Errors for the next requests, whatever they ask.
     errors: deque[RefusedRequest] = field(default_factory=deque)
     silent: bool = False
@@ -213,6 +215,8 @@ class Fleet:
         loses = request.operation in CHANGES and bool(self.lost)
         done = self.lost.popleft() if loses else True
         answer: Mapping[str, Any] = getattr(self, "_" + request.operation)(request.parameters) if done else {}
+        if loses and self.hangs:
+            await anyio.sleep_forever()
         if loses:
             raise ConnectionClosedError(endpoint_url="http://aws.fake", error=None)
         return answer

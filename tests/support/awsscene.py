@@ -87,7 +87,7 @@ class AwsScene(ShrinkScene):
         self.provider = AwsProvider(self.client, tags={OWNED: ""}, now=self.time.wall)
         super()._begin()
         self.queue = InterruptionQueue(
-            self.client, "queue", name_of=self.provider.name_of, take=self._warned, reads=lambda: True
+            self.client, "queue", name_of=self.provider.name_of, take=self._warned, reads=lambda: True, now=self.time.wall
         )
 
     def _wall(self) -> float:

@@ -98,7 +98,7 @@ async def open_clouds(
                 def reads() -> bool:  # a warning about a machine that is not listed yet would be taken for another's
                     return leads() and aws.knows_machines
 
-                queue = InterruptionQueue(client_of_aws, url, name_of=aws.name_of, take=on_warning, reads=reads)
+                queue = InterruptionQueue(client_of_aws, url, name_of=aws.name_of, take=on_warning, reads=reads, now=now)
                 tasks["aws interruptions"] = queue.run
         yield Clouds(providers=tuple(providers), tasks=tasks)
 

@@ -104,6 +104,9 @@ class AwsClient:
                 raise ProviderError("other", group, f"{operation}: {str(error)[:_LONGEST_DETAIL]}") from error
             except BotoCoreError as error:
                 raise ProviderError("unknown", group, f"{operation}: {str(error)[:_LONGEST_DETAIL]}") from error
+            except Exception as error:  # a parser's of a garbled answer, or of a token's file: botocore has no root for them
+                detail = f"{operation}: {type(error).__name__}: {str(error)[:_LONGEST_DETAIL]}"
+                raise ProviderError("unknown", group, detail) from error
             else:
                 return answer
         raise AssertionError("unreachable")
@@ -147,7 +150,8 @@ def _is_time_for(pause: float) -> bool:
 
 def _refused(error: ClientError, operation: str, group: GroupName | None) -> RefusedByAws:
     said = error.response.get("Error", {})
-    code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+    # To a wrong signature AWS adds lines with the request's headers, and with them the session token.
+    code, message = str(said.get("Code", "")), str(said.get("Message", "")).partition("\n")[0]
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     kind: ProviderErrorKind = "other"
     if code in _BUSY:

@@ -1,7 +1,8 @@
 """Warnings that machines will stop, from a queue (SQS) to which EventBridge sends what EC2 says of spot machines.
 
 A message is deleted once it was taken, or if it says nothing that is wanted; else it comes again. Only a leader reads, once it
-knows the machines of its groups.
+knows the machines of its groups. What a message says is bounded: no machine stops later than two minutes from now, and a
+warning of long ago does not count.
 """
 
 import json
@@ -30,13 +31,15 @@ _WAIT_SECONDS: Final = 20
 _CALL_SECONDS: Final = 30.0
 #: The pause while it is not read, or a message was not taken.
 _PAUSE_SECONDS: Final = 5.0
+#: A machine that should have stopped so long ago does not stop.
+_STALE_SECONDS: Final = 900.0
+_LONGEST_PROBLEM: Final = 300
 _BACKOFF: Final = ExponentialBackoff(first_seconds=5.0, longest_seconds=300.0)
 
 
 class InterruptionQueue:
     """Reads the queue at `url`. `name_of`: the name of a machine by AWS' id, None if it is in none of our groups. `take`: takes
-    a warning; False if it should come again. `reads`: whether
-    it is read now."""
+    a warning; False if it should come again. `reads`: whether it is read now. `now`: Unix time in seconds."""
 
     def __init__(
         self,
@@ -46,12 +49,14 @@ class InterruptionQueue:
         name_of: Callable[[str], InstanceId | None],
         take: Callable[[MachineWarning], bool],
         reads: Callable[[], bool],
+        now: Callable[[], float],
     ) -> None:
         self._client = client
         self._url = url
         self._name_of = name_of
         self._take = take
         self._reads = reads
+        self._now = now
 
     async def run(self) -> None:
         """Reads until cancelled. A queue that cannot be read is logged and tried again, later each time."""
@@ -94,13 +99,21 @@ class InterruptionQueue:
             event = json.loads(body)
             said = None if event.get("detail-type") not in (_STOPS, _MAY_STOP) else _warning(event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            _log.warning("a message about interruptions cannot be read", problem=f"{type(error).__name__}: {error}")
+            problem = f"{type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
+            _log.warning("a message about interruptions cannot be read", problem=problem)
             return True
         if said is None:
             return True
         id_, stops_at, text = said
         name = self._name_of(id_)
-        return name is None or self._take(MachineWarning(machine=name, stops_at=stops_at, text=text))
+        if name is None:
+            return True
+        if stops_at is not None:
+            if stops_at < self._now() - _STALE_SECONDS:
+                _log.warning("a machine was to stop long ago, and is still there", machine=name)
+                return True
+            stops_at = UnixTime(min(stops_at, self._now() + _NOTICE_SECONDS))
+        return self._take(MachineWarning(machine=name, stops_at=stops_at, text=text))
 
 
 def _warning(event: Mapping[str, Any]) -> tuple[str, UnixTime | None, str]:

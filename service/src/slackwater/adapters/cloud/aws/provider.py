@@ -10,7 +10,7 @@ AWS would choose which of them to end.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeVar
 
@@ -188,9 +188,7 @@ class AwsProvider(AwsGroups):
                 left = there.target - (0 if replace else len(to_end) + spare)
                 if left < min(there.target, there.min_size):
                     raise ProviderError("limit", group, f"{left} nodes would be left, want at least {there.min_size}")
-                if unsure := self._changes.unsure(group) & {machine.id for machine in to_end}:
-                    detail = f"no answer said whether {', '.join(sorted(unsure))} ended, and AWS may not show it yet"
-                    raise ProviderError("unknown", group, detail)
+                self._check_sure(there, to_end)
                 if spare:
                     await self._lower(there, there.desired - spare)
                 await self._end_all(there, to_end, desired=there.desired - spare, lowers=not replace)
@@ -220,9 +218,17 @@ class AwsProvider(AwsGroups):
         if to < there.live - len(on_their_way):
             detail = f"{there.live - len(on_their_way)} machines run, want at most {to}"
             raise ProviderError("conflict", there.name, detail)
+        to_end = on_their_way[: max(there.live - to, 0)]
+        self._check_sure(there, to_end)
         if (desired := min(max(to, there.live), there.desired)) < there.desired:
             await self._resize(there.name, desired)
-        await self._end_all(there, on_their_way[: max(there.live - to, 0)], desired=desired, lowers=True)
+        await self._end_all(there, to_end, desired=desired, lowers=True)
+
+    def _check_sure(self, there: ScalingGroup, to_end: Iterable[Machine]) -> None:
+        """Raises `unknown` if one of the machines may have been ended already: a second call might lower the size again."""
+        if unsure := self._changes.unsure(there.name) & {machine.id for machine in to_end}:
+            detail = f"no answer said whether {', '.join(sorted(unsure))} ended, and AWS may not show it yet"
+            raise ProviderError("unknown", there.name, detail)
 
     def _check_ours(self, there: ScalingGroup, wanted: AbstractSet[InstanceId]) -> None:
         """Raises a `conflict` if one of the machines is in another group. A machine in no group is gone: no error."""
@@ -261,6 +267,9 @@ class AwsProvider(AwsGroups):
                 return False
             if error.kind == "unknown" and not is_throttled(error):
                 self._changes.maybe_ended(group, machine.id)
+            raise
+        except anyio.get_cancelled_exc_class():  # the deadline has passed, and the call may have arrived
+            self._changes.maybe_ended(group, machine.id)
             raise
         self._changes.ended(group, machine.id)
         return True
