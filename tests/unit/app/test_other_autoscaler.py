@@ -75,19 +75,29 @@ async def test_its_groups_count_for_ten_minutes_after_it_was_written() -> None:
     ("answer", "problem"),
     [
         (written(1.8e9 - 601), ""),
+        (written(1.8e9 + 601), ""),
         (written(1.8e9, manager="slackwater"), ""),
         (written(1.8e9, "{"), "it is no YAML"),
         (written(1.8e9, "Cluster-autoscaler status at 2022\nNodeGroups:\n  Name: pool-a\n"), "want the format of"),
         (Response(200, b"[]", {}), "no ConfigMap"),
         (Response(200, b"{}", {}), "no ConfigMap"),
     ],
-    ids=["old", "ours", "no YAML", "before 1.30", "no object", "no metadata"],
+    ids=["old", "of a time to come", "ours", "no YAML", "before 1.30", "no object", "no metadata"],
 )
 async def test_what_marks_no_group(answer: Response, problem: str) -> None:
     groups = ListedGroups(Api(lambda: answer), "of-ca", wall=lambda: 1.8e9)
     await groups.look()
     assert groups.names == frozenset()
     assert (problem in groups.problem) if problem else groups.problem == ""
+
+
+async def test_a_status_by_a_clock_ahead_of_ours_counts_for_no_longer() -> None:
+    now = 1.8e9
+    groups = ListedGroups(Api(lambda: written(1.8e9 + 500)), "of-ca", wall=lambda: now)
+    await groups.look()
+    assert len(groups.names) == 2
+    now += 600
+    assert groups.names == frozenset()
 
 
 @pytest.mark.parametrize("groups", ["nodeGroups: 5", "nodeGroups: [pool-a]", "nodeGroups: [{name: 5}]", "[]", "", "a: 1"])

@@ -408,13 +408,14 @@ async def status_age(objects: ApiObjects, now: datetime, name: str = "cluster-au
 
 
 def age_of_status(status: Json | None, now: datetime) -> float | None:
-    """How many seconds ago Cluster Autoscaler wrote this status ConfigMap; None if it did not within `STATUS_SECONDS`. What
-    Slackwater wrote last does not count. It may have made the ConfigMap that Cluster Autoscaler writes now."""
+    """How many seconds ago Cluster Autoscaler wrote this status ConfigMap; None if it did not within `STATUS_SECONDS`; negative
+    if its clock is ahead, by less than that. What Slackwater wrote last does not count. It may have made the ConfigMap that
+    Cluster Autoscaler writes now."""
     if status is None or owns(status, "f:data", "f:status"):
         return None
     annotations = status["metadata"].get("annotations") or {}
     age = seconds_since(annotations.get(LAST_UPDATED), now)
-    return age if age < STATUS_SECONDS else None
+    return age if abs(age) < STATUS_SECONDS else None
 
 
 def lease_age(lease: Json, now: datetime) -> float | None:

@@ -79,7 +79,7 @@ class ListedGroups:
         try:
             found = await read_status(self._client, self._name, datetime.fromtimestamp(now, UTC))
             self._names, age = found or (_NOBODY, 0.0)
-            self._until = now + STATUS_SECONDS - age
+            self._until = now + STATUS_SECONDS - max(age, 0.0)
         except (KubeError, BadStatus) as error:
             problem = f"which groups Cluster Autoscaler has is not known, ConfigMap {self._name}: {error}"
         if problem and not self.problem:
