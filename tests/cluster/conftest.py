@@ -29,6 +29,7 @@ _FIRST: Final = (
     "test_scale_down.py",
     "test_scale_up.py",
     "test_node_choice.py",
+    "test_as_cluster_autoscaler.py",
     "test_nearly_full.py",
     "test_explaining.py",
     "test_binding.py",

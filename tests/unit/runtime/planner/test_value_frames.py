@@ -7,9 +7,11 @@ from typing import Any
 
 from msgspec import structs
 
+from slackwater.controllers.scaleup.expanders import read_priorities
 from slackwater.model.changes import Changes, PodChange
 from slackwater.model.eviction_facts import NO_EVICTION_FACTS
 from slackwater.model.ids import Generation
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from tests.support.builders import a_node, a_pod
@@ -53,6 +55,13 @@ def test_what_arrives_equals_what_was_sent() -> None:
         "none": None,
         5: (1.5, "x"),
     }
+
+
+def test_the_expressions_of_the_expander_priority_arrive() -> None:
+    sent = read_priorities({10: ["on-demand"], 50: ["^spot-[0-9]+$"]})
+    arrived, _ = a_pipe().through(sent)
+    assert arrived == sent
+    assert [arrived.of(GroupName(name)) for name in ("spot-7", "on-demand", "spot-x")] == [50, 10, None]
 
 
 def test_much_arrives_in_pieces_of_a_bounded_size() -> None:

@@ -12,6 +12,7 @@ program can write to the pipes.
 """
 
 import pickle
+import re
 import struct
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -61,6 +62,8 @@ class Encoder:
         self._reducers[Kind] = self._reducers[EvictionFacts] = self._shared.reduced
         self._reducers[Later] = lambda later: (Later, (later.number, later.shape))
         self._reducers[Pod] = partial(_reduced_pod, theirs)
+        # Priorities of groups have some. A pickler with a table of its own does not use the interpreter's, which has patterns.
+        self._reducers[re.Pattern] = lambda pattern: (re.compile, (pattern.pattern, pattern.flags))
 
     def frames(self, value: object) -> Iterator[bytes]:
         """The value as frames, which the decoder must receive in this order."""
