@@ -195,7 +195,7 @@ def granted(text: str) -> set[tuple[str, str]]:
 
 
 KWOK_RIGHTS = {("create", "nodes"), ("delete", "nodes")}
-KARPENTER_RIGHTS = {("create", "nodeclaims"), ("delete", "nodeclaims"), ("list", "nodepools"), ("list", "events")}
+KARPENTER_RIGHTS = {("create", "nodeclaims"), ("delete", "nodeclaims"), ("list", "nodepools")}
 CLUSTER_API_RIGHTS = {("update", "machinedeployments/scale"), ("patch", "machines"), ("list", "machinepools")}
 
 
@@ -217,6 +217,20 @@ CLUSTER_API_RIGHTS = {("update", "machinedeployments/scale"), ("patch", "machine
 def test_a_provider_has_its_rights_only_where_it_is_used(text: str, want: set[tuple[str, str]]) -> None:
     assert granted(text) & (KWOK_RIGHTS | CLUSTER_API_RIGHTS | KARPENTER_RIGHTS) == want
     assert granted("") <= granted(text)
+
+
+@pytest.mark.parametrize("mode", ["serve", "shadow"])
+def test_events_are_read_in_one_namespace_only(mode: str) -> None:
+    roles = rbac.rights(
+        loads(f"{HEADER}mode: {mode}\nautoscaler: {{enabled: true, providers: {{karpenter: {{}}}}}}"), rbac.user("u")
+    )
+    reads = [
+        role["metadata"]
+        for role in roles
+        for rule in role.get("rules", ())
+        if rule["resources"] == ["events"] and "list" in rule["verbs"]
+    ]
+    assert reads == [{"name": "slackwater-karpenter", "namespace": "default"}]
 
 
 def test_the_rights_of_a_file_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

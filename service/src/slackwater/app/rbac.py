@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from slackwater.adapters.cloud.karpenter.objects import EVENTS_NAMESPACE
 from slackwater.adapters.cloud.kwok.provider import CONFIG_MAP
 from slackwater.adapters.kube.config_maps import ARRIVALS_CONFIG_MAP, PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.history import config_map_names
@@ -110,10 +111,9 @@ _CLUSTER_API: Final = (
 _KARPENTER: Final = (
     _rule("karpenter.sh", "nodepools", "get list"),
     _rule("karpenter.sh", "nodeclaims", "get list create delete"),
-    # Only an Event says why a NodeClaim could not be launched.
-    _rule("", "events", "list"),
 )
-
+#: Only an Event says why a NodeClaim could not be launched; in the namespace of Events about objects without one.
+_KARPENTER_EVENTS: Final = (_rule("", "events", "list"),)
 
 _OF_CLUSTER_AUTOSCALER: Final = "${clusterAutoscalerStatus}"
 
@@ -133,14 +133,15 @@ def parts() -> dict[str, list[dict[str, Any]]]:
         "kwok": _KWOK,
         "clusterapi": _CLUSTER_API,
         "karpenter": _KARPENTER,
+        "karpenterEvents": _KARPENTER_EVENTS,
         "kwokRecord": _KWOK_RECORD,
         "autoscalerStatus": _status_rules("${statusConfigMap}", _OF_CLUSTER_AUTOSCALER),
         "startTimeSLOs": _ARRIVALS,
         "leaderElection": _lease_rules("${lease}"),
     }
     shadow = {"always": _RULES, "autoscaler": _AUTOSCALER, "slack": _SLACK, "kwok": _KWOK, "clusterapi": _CLUSTER_API}
-    shadow |= {"karpenter": _KARPENTER, "pauses": _PAUSES, "kwokRecord": _KWOK_RECORD, "nodeUse": _NODE_USE}
-    shadow |= {"autoscalerStatus": _read_rules(_OF_CLUSTER_AUTOSCALER)}
+    shadow |= {"karpenter": _KARPENTER, "karpenterEvents": _KARPENTER_EVENTS, "pauses": _PAUSES, "kwokRecord": _KWOK_RECORD}
+    shadow |= {"nodeUse": _NODE_USE, "autoscalerStatus": _read_rules(_OF_CLUSTER_AUTOSCALER)}
     named |= {f"shadow{name[0].upper()}{name[1:]}": read_only(rules) for name, rules in shadow.items()}
     return {name: [dict(rule) for rule in rules] for name, rules in named.items()}
 
@@ -174,6 +175,13 @@ def record_role(settings: Settings) -> dict[str, Any] | None:
     namespace = settings.autoscaler.providers.kwok.namespace
     rules = read_only(_KWOK_RECORD) if _is_shadow(settings) else _KWOK_RECORD
     return _role("Role", {"name": "slackwater-kwok", "namespace": namespace}, rules)
+
+
+def karpenter_role(settings: Settings) -> dict[str, Any] | None:
+    """The Role for the Events about NodeClaims; None if the provider karpenter is not used."""
+    if not (settings.autoscaler.enabled and uses_karpenter(settings)):
+        return None
+    return _role("Role", {"name": "slackwater-karpenter", "namespace": EVENTS_NAMESPACE}, _KARPENTER_EVENTS)
 
 
 def cleanup_rules() -> tuple[dict[str, Any], ...]:
@@ -284,7 +292,8 @@ def manifest(settings: Settings | None = None) -> str:
 
 def rights(settings: Settings | None, subject: dict[str, str]) -> list[dict[str, Any]]:
     """All roles for the settings, or for the default settings; each role is followed by its binding to `subject`."""
-    optional = () if settings is None else (lease_role(settings), record_role(settings), status_role(settings))
+    makers = (lease_role, record_role, karpenter_role, status_role)
+    optional = () if settings is None else [make(settings) for make in makers]
     roles = (cluster_role(settings), pause_role(), history_role(settings), *optional)
     return [item for role in roles if role is not None for item in (role, binding(role, subject))]
 

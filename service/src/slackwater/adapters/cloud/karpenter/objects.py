@@ -15,7 +15,8 @@ from slackwater.model.selectors import Requirement, karpenter_requirement
 POOLS_PATH: Final = "/apis/karpenter.sh/v1/nodepools"
 CLAIMS_PATH: Final = "/apis/karpenter.sh/v1/nodeclaims"
 #: Events about objects without a namespace are in this one.
-EVENTS_PATH: Final = "/api/v1/namespaces/default/events"
+EVENTS_NAMESPACE: Final = "default"
+EVENTS_PATH: Final = f"/api/v1/namespaces/{EVENTS_NAMESPACE}/events"
 POOL_LABEL: Final = "karpenter.sh/nodepool"
 #: The reason of the Event after which Karpenter deletes the NodeClaim.
 HOPELESS: Final = "InsufficientCapacityError"
