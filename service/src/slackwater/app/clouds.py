@@ -87,19 +87,10 @@ async def open_clouds(
             provider = ExternalGrpcProvider(opened, defaults=_defaults(settings), now=asking)
             providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
         if uses_aws(settings):
-            from slackwater.adapters.cloud.aws.interruptions import InterruptionQueue
-            from slackwater.adapters.cloud.aws.provider import AwsProvider
-
             client_of_aws = await stack.enter_async_context(_aws(settings))
-            aws = AwsProvider(client_of_aws, **_aws_groups(settings, now))
+            aws, of_aws = _aws_provider(settings, client_of_aws, now, leads, on_warning)
             providers.append(ConfiguredProvider(aws, _entries(settings, "aws")))
-            if (url := (settings.autoscaler.providers.aws or Aws()).interruption_queue) is not None:
-
-                def reads() -> bool:  # a warning about a machine that is not listed yet would be taken for another's
-                    return leads() and aws.knows_machines
-
-                queue = InterruptionQueue(client_of_aws, url, name_of=aws.name_of, take=on_warning, reads=reads, now=now)
-                tasks["aws interruptions"] = queue.run
+            tasks |= of_aws
         yield Clouds(providers=tuple(providers), tasks=tasks)
 
 
@@ -214,6 +205,28 @@ class _AwsGroups(TypedDict):
     tags: Mapping[str, str]
     names: frozenset[GroupName]
     now: Callable[[], float]
+
+
+def _aws_provider(
+    settings: Settings,
+    client: "AwsClient",
+    now: Callable[[], float],
+    leads: Callable[[], bool],
+    on_warning: Callable[[MachineWarning], bool],
+) -> tuple[NodeProvider, Mapping[str, Callable[[], Coroutine[Any, Any, None]]]]:
+    """The provider aws, and the task that reads its queue of warnings if there is one."""
+    from slackwater.adapters.cloud.aws.interruptions import InterruptionQueue
+    from slackwater.adapters.cloud.aws.provider import AwsProvider
+
+    provider = AwsProvider(client, **_aws_groups(settings, now))
+    if (url := (settings.autoscaler.providers.aws or Aws()).interruption_queue) is None:
+        return provider, {}
+
+    def reads() -> bool:  # a warning about a machine that is not listed yet would be taken for another's
+        return leads() and provider.knows_machines
+
+    queue = InterruptionQueue(client, url, name_of=provider.name_of, take=on_warning, reads=reads, now=now)
+    return provider, {"aws interruptions": queue.run}
 
 
 def _aws_groups(settings: Settings, now: Callable[[], float]) -> _AwsGroups:
