@@ -261,7 +261,7 @@ async def test_node_pools_of_the_provider_karpenter_say_whether_they_are_handed_
     checks = await found(api, settings)
     assert checks["other autoscalers"].state == "ok"
     check = checks["groups of others"]
-    seen = "left alone: karpenter/general: it is Karpenter's NodePool general; to hand it over it wants spec.limits.nodes"
+    seen = "left alone: karpenter/general: it is Karpenter's NodePool general; handing it over needs spec.limits.nodes"
     assert (check.state, check.seen.startswith(seen), check.seen.count("general")) == ("warning", True, 2), check.seen
 
 

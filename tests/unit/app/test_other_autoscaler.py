@@ -77,7 +77,7 @@ async def test_its_groups_count_for_ten_minutes_after_it_was_written() -> None:
         (written(1.8e9 - 601), ""),
         (written(1.8e9 + 601), ""),
         (written(1.8e9, manager="slackwater"), ""),
-        (written(1.8e9, "{"), "it is no YAML"),
+        (written(1.8e9, "{"), "it is not YAML"),
         (written(1.8e9, "Cluster-autoscaler status at 2022\nNodeGroups:\n  Name: pool-a\n"), "want the format of"),
         (Response(200, b"[]", {}), "no ConfigMap"),
         (Response(200, b"{}", {}), "no ConfigMap"),

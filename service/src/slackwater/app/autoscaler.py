@@ -341,7 +341,7 @@ class ObservingAutoscaler:
             answer = await self._client.send(Read(path, timeout_seconds=_READ_SECONDS))
             if answer.status == _NOT_FOUND:
                 self._priorities = NO_PRIORITIES
-                why = f"ConfigMap {PRIORITIES_CONFIG_MAP} is not there: expander priority leaves the choice to the others"
+                why = f"ConfigMap {PRIORITIES_CONFIG_MAP} does not exist: expander priority has no effect"
                 return () if uses_karpenter(self._settings) else (why,)  # NodePools have weights
             self._priorities = decode_priorities(answer.body)
         except (KubeError, BadPriorities) as error:

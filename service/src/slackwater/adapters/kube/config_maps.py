@@ -232,10 +232,10 @@ def listed_groups(status: str) -> frozenset[str]:
     try:
         tree = yaml_tree(status)
     except (YamlProblem, *UNREADABLE) as err:
-        raise BadStatus(f"it is no YAML, {_WANTED_STATUS}: {str(err)[:200]}") from err
+        raise BadStatus(f"it is not YAML, {_WANTED_STATUS}: {str(err)[:200]}") from err
     groups = tree.get("nodeGroups") if isinstance(tree, dict) else None
     if groups is None and isinstance(tree, dict) and "clusterWide" in tree:
         return frozenset()  # it has no group yet
     if not isinstance(groups, list) or not all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in groups):
-        raise BadStatus(f"got no list nodeGroups whose items have a name, {_WANTED_STATUS}")
+        raise BadStatus(f"got no list nodeGroups of items with a name, {_WANTED_STATUS}")
     return frozenset(each["name"] for each in groups)

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from slackwater.app.settings import API_VERSION, KIND, Settings, SettingsError, as_file, loads
 from slackwater_protocol.durations import DurationError, parse_duration
 
-Verdict = Literal["taken", "same-as-default", "no-counterpart", "refused"]
+Verdict = Literal["taken", "same-as-default", "to-do", "no-counterpart", "refused"]
 #: The most characters of a comment.
 _WIDEST: Final = 2000
 
@@ -125,6 +125,7 @@ class Draft:
 
     def _notes(self) -> Iterator[str]:
         for verdict, title in (
+            ("to-do", "Left to do:"),
             ("no-counterpart", "Without a counterpart:"),
             ("same-as-default", "Left out, as it is the default here too:"),
         ):

@@ -169,7 +169,7 @@ class _Pool:
         patch = {"spec": {"limits": {"nodes": "0"}, "disruption": {"budgets": [*budgets, {"nodes": "0"}]}}}
         text = msgspec.json.encode(patch).decode()
         why = f"once Slackwater runs: kubectl patch nodepool {self.title.split()[1]} --type merge --patch '{text}'"
-        self.draft.find(f"{self.title}: hand it over", "", "no-counterpart", why=why)
+        self.draft.find(f"{self.title}: hand it over", "", "to-do", why=why)
 
     def _flatten(self, part: Any, at: str) -> None:
         """Puts each known field into `_fields`; refuses an unknown one."""
@@ -299,11 +299,11 @@ def _shown(value: Any) -> str:
 
 def _note_reading(draft: Draft, overlays: Iterable[Manifest]) -> None:
     draft.put(_PROVIDER, {}, "NodePools", why="Slackwater creates and deletes their NodeClaims")
-    why = "without this file Slackwater only buys variants that a NodeClaim shows; docs/karpenter.md says how to write it"
-    draft.find("the instance types of Karpenter's cloud", "", "no-counterpart", f"{_PROVIDER}.instanceTypes", why)
+    why = "without it Slackwater only buys variants that a NodeClaim shows; docs/karpenter.md says how to write it"
+    draft.find("the file of instance types", "", "to-do", f"{_PROVIDER}.instanceTypes", why)
     for each in overlays:
         why = "write the price, or the amounts, into that file"
-        draft.find(f"NodeOverlay {each.name}", "", "no-counterpart", f"{_PROVIDER}.instanceTypes", why)
+        draft.find(f"NodeOverlay {each.name}", "", "to-do", f"{_PROVIDER}.instanceTypes", why)
 
 
 def _whole(draft: Draft, shared: _Shared, *, reads: bool) -> None:

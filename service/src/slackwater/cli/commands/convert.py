@@ -135,9 +135,10 @@ def _written(args: argparse.Namespace, convert: "Callable[[], Converted]") -> in
         print(json.dumps(converted.rows(), indent=2))
     if converted.refused:
         raise CommandFailed([f"{each}" for each in converted.refused], code=BAD_INPUT)
-    without = [each for each in converted.findings if each.verdict == "no-counterpart" and each.given]
-    for each in without:
-        print(f"slackwater: without a counterpart: {each}", file=sys.stderr)
+    titles = {"to-do": "left to do", "no-counterpart": "without a counterpart"}
+    for each in converted.findings:
+        if each.given and (title := titles.get(each.verdict)):
+            print(f"slackwater: {title}: {each}", file=sys.stderr)
     if args.target is not None:
         try:
             Path(args.target).write_text(converted.text, encoding="utf-8")

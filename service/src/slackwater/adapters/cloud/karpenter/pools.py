@@ -265,7 +265,7 @@ def still_karpenters(pool: PoolWire) -> str:
         wanted.append('spec.limits.nodes: "0", so that Karpenter creates no node')
     if not any(_stops(each) for each in pool.spec.disruption.budgets or ()):
         wanted.append('an entry nodes: "0" in spec.disruption.budgets, so that Karpenter removes none')
-    return f"it is Karpenter's NodePool {name}; to hand it over it wants {' and '.join(wanted)}" if wanted else ""
+    return f"it is Karpenter's NodePool {name}; handing it over needs {' and '.join(wanted)}" if wanted else ""
 
 
 def _stops(budget: BudgetWire) -> bool:

@@ -217,7 +217,7 @@ class KarpenterProvider(KarpenterGroups):
                     await each(group, chosen, lambda claim: self._give_up(group, claim), width=_WIDTH)
                 except ProviderError as error:
                     raise ProviderError(
-                        "unknown", group, f"a part of {len(chosen)} NodeClaims is deleted: {error.detail}"
+                        "unknown", group, f"not all of {len(chosen)} NodeClaims were deleted: {error.detail}"
                     ) from error
                 self._forget(vanished)
 
@@ -299,7 +299,7 @@ class KarpenterProvider(KarpenterGroups):
         try:
             await each(group, names[1:], make, width=_WIDTH)
         except ProviderError as error:
-            raise ProviderError("unknown", group, f"a part of {count} NodeClaims was created: {error.detail}") from error
+            raise ProviderError("unknown", group, f"not all of {count} NodeClaims were created: {error.detail}") from error
 
     async def _delete(self, group: GroupName, claim: ClaimWire) -> None:
         self._coming.pop(claim.metadata.name, None)  # before, since the answer may get lost
