@@ -128,7 +128,7 @@ _PATHS: Final = {*_FILES, *(str(parent) for file in _FILES for parent in Path(fi
 _LAST_PARTS: Final = {"/".join(path.split("/")[-count:]) for path in _PATHS for count in range(1, path.count("/") + 2)}
 #: Files that the reader writes or gets, and what a command or a release makes.
 _READERS: Final = re.compile(
-    r"(changes|scheduler)\.yaml|axe\.min\.js|ISSUE\.TYPE\.md|pkg/registry/.*|slackwater-V\..*|\.(spdx\.json|proto)|(dist|tests/output|build)/.*|.*-X|\.github/CODEOWNERS"
+    r"(changes|scheduler)\.yaml|(policy|queue)\.json|axe\.min\.js|ISSUE\.TYPE\.md|pkg/registry/.*|slackwater-V\..*|\.(spdx\.json|proto)|(dist|tests/output|build)/.*|.*-X|\.github/CODEOWNERS"
 )
 #: Pages whose files are resolved: decisions in force, too.
 _WITH_FILES: Final = [*PAGES, *sorted(Path("docs/adr").glob("0*.md")), *sorted(Path().glob("*/README.md"))]
@@ -217,7 +217,7 @@ _OTHERS: Final = frozenset(
         --manage-all-nodes --message --namespace --no-build --pip-args --predicate --prefer-binary --repo
         --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
         --ignore-taint --startup-taint --status-taint
-        --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
+        --assume-role-policy-document --role-name --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
         --event-pattern --rule --targets --patch --filters --location-type --slurpfile
         --branch --ca-cert --cert --cloud-config --depth --disable-cluster-autoscaler --key-cert --no-enable-autoscaling
         --node-pool --resource-group""",
