@@ -24,7 +24,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="the cluster (default: $KUBECONFIG, ~/.kube/config, or the Pod's own account)",
     )
-    parser.add_argument("--progress", action="store_true", help="say on stderr how far it is, also where that is no terminal")
+    parser.add_argument("--progress", action="store_true", help="show progress on stderr, also where it is no terminal")
     parser.add_argument("--context", metavar="NAME", help="the kubeconfig's context (default: its current one)")
 
 

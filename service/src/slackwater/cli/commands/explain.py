@@ -197,6 +197,7 @@ def _show_waiting(console: "Console", waiting: Sequence[Mapping[str, Any]]) -> N
         else:
             console.print(f"\n[bold]{escape(title)}[/bold]: {escape(explained['state'])}")
             _table(_REASONS, _reasons(explained["reasons"]))
+            _table(("GROUP", "WHY NOT"), _groups(explained.get("groups", ())))
             _show_remedies(console, explained)
             for note in explained.get("notes", ()):
                 console.print(f"not judged: {escape(note)}")

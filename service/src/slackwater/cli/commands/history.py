@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = """\
 Says what happened to a pod or a node: who evicted, preempted, moved or refused
 it, and why; also before a restart or a hand-over, and when the object is gone.
-Without an object it is about the whole cluster, and then the last hour if
-nothing else is said. --at TIME: within five minutes of that time.
+Without an object it is about the whole cluster: its last hour, unless --at or
+--since says otherwise. --at TIME: within five minutes of that time.
 
 The running service answers: at --url, on this machine, or in the cluster of
 $KUBECONFIG or ~/.kube/config. Without one, with --kubeconfig or --context, and

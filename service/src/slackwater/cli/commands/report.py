@@ -22,8 +22,8 @@ _DESCRIPTION: Final = """\
 Says what happened in a cluster beside what Slackwater would have done there:
 nodes, money, pending pods and evictions of both sides, the ten decisions that
 mattered most with the command that explains each, and how far the model was
-from what happened. A service that serves, and does not run in shadow, has
-written one side.
+from what happened. A service that is no shadow knows only what
+happened.
 
 The log comes from the running service: at --url, on this machine, or in the
 cluster of $KUBECONFIG or ~/.kube/config. With --log it is read from a file.
