@@ -217,7 +217,8 @@ _OTHERS: Final = frozenset(
         --manage-all-nodes --message --namespace --no-build --pip-args --predicate --prefer-binary --repo
         --set --sign --type --values --wait --strict --feature-gates --field-selector --balancing-ignore-label
         --ignore-taint --startup-taint --status-taint
-        --assume-role-policy-document --role-name --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
+        --assume-role-policy-document --role-name
+        --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
         --event-pattern --rule --targets --patch --filters --location-type --slurpfile
         --branch --ca-cert --cert --cloud-config --depth --disable-cluster-autoscaler --key-cert --no-enable-autoscaling
         --node-pool --resource-group""",
