@@ -106,6 +106,13 @@ async def test_a_bad_requirement_names_its_node_pool() -> None:
         await look(at_work(store))
 
 
+async def test_a_bad_limit_names_its_node_pool() -> None:
+    store = a_store()
+    a_pool(store, "p", limits={"cpu": "much"})
+    with pytest.raises(ProviderError, match=r"NodePool p: .*much"):
+        await look(at_work(store))
+
+
 async def test_a_static_node_pool_and_those_that_are_not_named_are_no_groups() -> None:
     store = a_store()
     a_pool(store, "p")

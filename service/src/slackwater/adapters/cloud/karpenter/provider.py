@@ -7,6 +7,7 @@ If one vanishes, it is reported as failed, with the reason of Karpenter's Event,
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -106,7 +107,7 @@ class KarpenterGroups:
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
             pools = [pool async for pool in objects.pools(self._reads) if self._is_ours(pool)]
-            claims = await self._claims({pool.metadata.name for pool in pools if not still_karpenters(pool)})
+            claims = await self._claims({pool.metadata.name for pool in pools if not _owner(pool)})
             states = [self._state(pool, claims.get(pool.metadata.name, ())) for pool in pools]
         self._offered = {pool.metadata.name: self._offered[pool.metadata.name] for pool in pools}
         if (count := sum(len(state.variants) for state in states)) > MOST_VARIANTS:
@@ -130,7 +131,7 @@ class KarpenterGroups:
         for claim in claims:
             if (id_ := variant_of(claim)) is not None:
                 by_variant[id_].append(claim)
-        try:
+        with _naming(pool):
             known = variants(self._offerings_of(pool), shown_by(claims))
             return _PoolState(
                 pool=pool,
@@ -141,8 +142,6 @@ class KarpenterGroups:
                 owner=still_karpenters(pool),
                 meets=rule_of(pool),
             )
-        except ValueError as error:
-            raise ProviderError("other", None, f"NodePool {pool.metadata.name}: {error}") from error
 
     def _offerings_of(self, pool: PoolWire) -> Mapping[VariantId, Offering]:
         name, said = pool.metadata.name, msgspec.json.encode(pool.spec.template)
@@ -333,6 +332,20 @@ class KarpenterProvider(KarpenterGroups):
     def _forget(self, names: Iterable[str]) -> None:
         for name in names:
             self._vanished.pop(name, None)
+
+
+@contextmanager
+def _naming(pool: PoolWire) -> Iterator[None]:
+    """A context that raises what cannot be read of a NodePool as a `ProviderError` with its name."""
+    try:
+        yield
+    except ValueError as error:
+        raise ProviderError("other", None, f"NodePool {pool.metadata.name}: {error}") from error
+
+
+def _owner(pool: PoolWire) -> str:
+    with _naming(pool):
+        return still_karpenters(pool)
 
 
 def _instance(claim: ClaimWire) -> Instance:
