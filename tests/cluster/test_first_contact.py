@@ -45,7 +45,7 @@ async def test_a_pending_pod_is_explained_and_helped_without_a_service(ground: G
     command = [str(PROGRAM), "explain", "pod", f"{ground.name}/nobody", *here]
     done = await anyio.run_process(command, check=False, stderr=PIPE)
     want = f"slackwater: the cluster: pod {ground.name}/nobody: is not in the cluster\n"
-    assert (done.returncode, done.stderr.decode()) == (1, want), "and nothing about the service, which it does not need"
+    assert (done.returncode, done.stderr.decode()) == (3, want), "and nothing about the service, which it does not need"
     # Reads of this account are not in the log.
     assert [request for request in audit.read() if request.user == "admin"] == [], "it only reads"
 

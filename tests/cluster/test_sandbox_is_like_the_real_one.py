@@ -15,7 +15,7 @@ import pytest
 
 from slackwater.sandbox.embedded.server import ApiServer
 from tests.cluster.support.ground import Ground
-from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
+from tests.support.apiscript import IN_A_ZONE, SCRIPT, WATCHED, Conversation, seen
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.sandboxed import held_with_sandbox
 
@@ -31,13 +31,15 @@ async def held_with(api: aiohttp.ClientSession, namespace: str) -> dict[str, Any
 
     _, first = await call("GET", WATCHED[0].format(ns=namespace), None, "application/json", {})
     since = json.loads(first)["metadata"]["resourceVersion"]
-    answers = await Conversation(call, namespace).hold(SCRIPT)
+    conversation = Conversation(call, namespace)
+    answers = await conversation.hold(SCRIPT)
     watched = {}
     for path in WATCHED:
         params = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "2"}
         async with api.get(path.format(ns=namespace), params=params) as answer:
             lines = [line async for line in answer.content]
         watched[path] = seen(lines)
+    answers += await conversation.hold(IN_A_ZONE)
     return {"answers": answers, "watched": watched}
 
 

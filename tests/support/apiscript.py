@@ -328,6 +328,10 @@ SCRIPT: Final = (
     ),
     Call("a lease goes at once", "DELETE", f"{_LEASES}/l"),
     Call("the budget goes", "DELETE", f"{_BUDGETS}/p"),
+)
+
+#: Held when the watches have ended: the node's kubelet may change its pod meanwhile.
+IN_A_ZONE: Final = (
     Call("a pod for the node in a zone", "POST", _PODS, _pod("e"), save="e"),
     Call("a bind in a zone", "POST", f"{_E}/binding", _binding("e", "zoned-{{ns}}")),
     Call("the zone is a label of the pod now", "GET", _E, shows=("metadata.labels",)),

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from slackwater.sandbox.embedded.server import ApiServer
-from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
+from tests.support.apiscript import IN_A_ZONE, SCRIPT, WATCHED, Conversation, seen
 
 
 async def held_with_sandbox(server: ApiServer, namespace: str) -> dict[str, Any]:
@@ -15,10 +15,12 @@ async def held_with_sandbox(server: ApiServer, namespace: str) -> dict[str, Any]
 
     _, first = await call("GET", WATCHED[0].format(ns=namespace), None, "application/json", {})
     since = json.loads(first)["metadata"]["resourceVersion"]
-    answers = await Conversation(call, namespace).hold(SCRIPT)
+    conversation = Conversation(call, namespace)
+    answers = await conversation.hold(SCRIPT)
     watched = {}
     for path in WATCHED:
         params = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "0.01"}
         async with aclosing(server.watch(path.format(ns=namespace), params=params)) as arriving:
             watched[path] = seen([line async for lines in arriving for line in lines])
+    answers += await conversation.hold(IN_A_ZONE)
     return {"answers": answers, "watched": watched}
