@@ -1,4 +1,4 @@
-"""The provider aws: the real client on the fake fleet, whose time goes on when the suite says so."""
+"""The provider aws: the real client on the fake ec2, whose time goes on when the suite says so."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -9,9 +9,9 @@ from slackwater.adapters.cloud.aws.provider import AwsProvider
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
-from tests.support.awsfleet import OWNED, TAGS, Fleet
 from tests.support.awswire import client_of
 from tests.support.builders import a_node
+from tests.support.fake_ec2 import OWNED, TAGS, FakeEc2
 
 GROUP, OTHER = GroupName("asg-a"), GroupName("asg-b")
 PREFIX = "k8s.io/cluster-autoscaler/node-template"
@@ -26,9 +26,9 @@ TEMPLATE = {
 
 @dataclass
 class AwsRig:
-    """See `Rig`. The fleet's answers are never stale, and the provider trusts them at once."""
+    """See `Rig`. The fake's answers are never stale, and the provider trusts them at once."""
 
-    fleet: Fleet
+    ec2: FakeEc2
     clock: list[float]
     client: AwsClient
     provider: AwsProvider
@@ -37,20 +37,20 @@ class AwsRig:
     guards_processes: bool = False
 
     async def noticed(self) -> None:
-        self.clock[0] += self.fleet.launch_after
-        self.fleet.advance()
+        self.clock[0] += self.ec2.launch_after
+        self.ec2.advance()
 
     async def settle(self) -> None:
         for _ in range(3):
-            self.clock[0] += self.fleet.retry_after
-            self.fleet.advance()
+            self.clock[0] += self.ec2.retry_after
+            self.ec2.advance()
 
     async def nodes(self) -> Sequence[Node]:
         up = [
             machine
-            for group in self.fleet.groups.values()
+            for group in self.ec2.groups.values()
             for machine in group.machines
-            if self.clock[0] >= machine.launched_at + self.fleet.in_service_after
+            if self.clock[0] >= machine.launched_at + self.ec2.in_service_after
         ]
         return [a_node(machine.id, provider_id=machine.provider_id) for machine in up]
 
@@ -58,10 +58,10 @@ class AwsRig:
         return a_provider(self.client, self.clock)
 
     def lose_answer(self, *, done: bool) -> None:
-        self.fleet.lost.append(done)
+        self.ec2.lost.append(done)
 
     async def machines_fail(self, kind: InstanceErrorKind) -> None:
-        group = self.fleet.groups[self.group]
+        group = self.ec2.groups[self.group]
         for machine in [machine for machine in group.machines if self.clock[0] < machine.launched_at + 20.0]:
             group.machines.remove(machine)
             machine.activity["StatusCode"] = "Failed"
@@ -70,7 +70,7 @@ class AwsRig:
         group.failed_at = self.clock[0]
 
     def silence(self) -> None:
-        self.fleet.silent = True
+        self.ec2.silent = True
 
 
 def a_provider(client: AwsClient, clock: list[float]) -> AwsProvider:
@@ -80,8 +80,8 @@ def a_provider(client: AwsClient, clock: list[float]) -> AwsProvider:
 @asynccontextmanager
 async def aws_rig() -> AsyncIterator[Rig]:
     clock = [1_700_000_000.0]
-    fleet = Fleet(now=lambda: clock[0])
+    ec2 = FakeEc2(now=lambda: clock[0])
     for name, size, minimum in ((GROUP, FIRST_SIZE, MIN_SIZE), (OTHER, 1, 0)):
-        fleet.has(name, desired=size, min_size=minimum, max_size=MAX_SIZE, tags={**TAGS, **TEMPLATE})
-    async with client_of(fleet.answer) as client:
-        yield AwsRig(fleet, clock, client, a_provider(client, clock))
+        ec2.has(name, desired=size, min_size=minimum, max_size=MAX_SIZE, tags={**TAGS, **TEMPLATE})
+    async with client_of(ec2.answer) as client:
+        yield AwsRig(ec2, clock, client, a_provider(client, clock))

@@ -1,4 +1,4 @@
-"""What is particular to the provider aws, against the fake fleet: discovery, templates, failures, and what AWS shows late."""
+"""What is particular to the provider aws, against the fake ec2: discovery, templates, failures, and what AWS shows late."""
 
 import json
 import re
@@ -21,8 +21,8 @@ from slackwater.model.nodegroups import EVEN_ZONES, GroupName, GroupOptions, Ins
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import ProviderError
 from tests.providers.aws_rig import PREFIX
-from tests.support.awsfleet import ENABLED, OWNED, TAGS, TYPES, Fleet
 from tests.support.awswire import RefusedRequest, client_of
+from tests.support.fake_ec2 import ENABLED, OWNED, TAGS, TYPES, FakeEc2
 
 pytestmark = [pytest.mark.anyio]
 
@@ -32,17 +32,17 @@ THROTTLED = RefusedRequest("Throttling", "Rate exceeded")
 
 
 class Aws:
-    """The provider on a fleet, as it is in a cluster: answers may be 30 s old."""
+    """The provider on a ec2, as it is in a cluster: answers may be 30 s old."""
 
     def __init__(self) -> None:
         self.time = 1_700_000_000.0
-        self.fleet = Fleet(now=lambda: self.time)
+        self.ec2 = FakeEc2(now=lambda: self.time)
         self.provider: AwsProvider
 
     def passes(self, seconds: float) -> None:
         for _ in range(int(seconds)):
             self.time += 1.0
-            self.fleet.advance()
+            self.ec2.advance()
 
     async def look(self, name: str = "asg") -> NodeGroup:
         return {group.name: group for group in await self.provider.groups(timeout_seconds=60)}[GroupName(name)]
@@ -56,7 +56,7 @@ class Aws:
 
 @asynccontextmanager
 async def aws_on(aws: Aws, **how: Any) -> AsyncIterator[None]:
-    async with client_of(aws.fleet.answer) as client:
+    async with client_of(aws.ec2.answer) as client:
         aws.provider = AwsProvider(client, **{"tags": {ENABLED: "", OWNED: ""}, "now": lambda: aws.time, **how})
         yield
 
@@ -73,46 +73,46 @@ async def aws(anyio_backend: str) -> AsyncIterator[Aws]:
 
 async def test_groups_are_found_by_their_tags_a_hundred_with_one_call(aws: Aws) -> None:
     for number in range(130):
-        aws.fleet.has(f"asg-{number:03}")
-    aws.fleet.has("of another cluster", tags={ENABLED: "true", "k8s.io/cluster-autoscaler/test": "owned"})
+        aws.ec2.has(f"asg-{number:03}")
+    aws.ec2.has("of another cluster", tags={ENABLED: "true", "k8s.io/cluster-autoscaler/test": "owned"})
     groups = await aws.provider.groups(timeout_seconds=60)
     assert [group.name for group in groups] == [f"asg-{number:03}" for number in range(130)]
-    assert aws.fleet.calls["DescribeAutoScalingGroups"] == 2
+    assert aws.ec2.calls["DescribeAutoScalingGroups"] == 2
 
 
 async def test_a_page_that_fails_makes_no_shorter_list(aws: Aws) -> None:
-    aws.fleet.page = 1
+    aws.ec2.page = 1
     for name in ("a", "b"):
-        aws.fleet.has(name)
+        aws.ec2.has(name)
     await aws.provider.groups(timeout_seconds=60)
-    failing = aws.fleet._DescribeAutoScalingGroups
+    failing = aws.ec2._DescribeAutoScalingGroups
 
     def second(asked: Any) -> Any:
         if "NextToken" in asked:
             raise RefusedRequest("InternalFailure", "", 500)
         return failing(asked)
 
-    aws.fleet._DescribeAutoScalingGroups = second  # type: ignore[method-assign]
+    aws.ec2._DescribeAutoScalingGroups = second  # type: ignore[method-assign]
     with pytest.raises(ProviderError, match="InternalFailure"):
         await aws.provider.groups(timeout_seconds=60)
 
 
 async def test_a_group_that_an_answer_leaves_out_is_asked_for_by_name(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=1)
+    aws.ec2.has("asg", desired=1)
     await aws.look()
-    aws.fleet.left_out.append("asg")
+    aws.ec2.left_out.append("asg")
     assert (await aws.look()).target == 1
-    del aws.fleet.groups["asg"]
+    del aws.ec2.groups["asg"]
     assert await aws.provider.groups(timeout_seconds=60) == []
-    before = aws.fleet.calls.total()
+    before = aws.ec2.calls.total()
     assert await aws.provider.groups(timeout_seconds=60) == []
-    assert aws.fleet.calls.total() == before + 1, "it is not asked for again"
+    assert aws.ec2.calls.total() == before + 1, "it is not asked for again"
 
 
 async def test_groups_are_used_whose_names_are_configured() -> None:
     aws = Aws()
-    aws.fleet.has("named", tags={})
-    aws.fleet.has("other", tags={})
+    aws.ec2.has("named", tags={})
+    aws.ec2.has("other", tags={})
     async with aws_on(aws, tags={}, names=[GroupName("named")]):
         assert [group.name for group in await aws.provider.groups(timeout_seconds=60)] == ["named"]
         await aws.grow(0, 1, "named")
@@ -122,9 +122,9 @@ async def test_groups_are_used_whose_names_are_configured() -> None:
 
 async def test_a_group_is_left_out_whose_size_does_not_count_machines_and_one_that_is_being_deleted(aws: Aws) -> None:
     weighted = [{"InstanceType": "m5.xlarge", "WeightedCapacity": "4"}]
-    aws.fleet.has("weighted", more={"MixedInstancesPolicy": {"LaunchTemplate": {"Overrides": weighted}}})
-    aws.fleet.has("vcpus", more={"DesiredCapacityType": "vcpu"})
-    aws.fleet.has("leaving", more={"Status": "Delete in progress"})
+    aws.ec2.has("weighted", more={"MixedInstancesPolicy": {"LaunchTemplate": {"Overrides": weighted}}})
+    aws.ec2.has("vcpus", more={"DesiredCapacityType": "vcpu"})
+    aws.ec2.has("leaving", more={"Status": "Delete in progress"})
     with capture_logs() as logs:
         for _ in range(2):
             assert await aws.provider.groups(timeout_seconds=60) == []
@@ -139,32 +139,32 @@ async def test_a_group_is_left_out_whose_size_does_not_count_machines_and_one_th
 @pytest.mark.parametrize("lacks", ["InstanceId", "AvailabilityZone"])
 async def test_an_answer_that_lacks_something_is_an_error_and_no_shorter_list(aws: Aws, lacks: str) -> None:
     machine = {"InstanceId": "i-1", "AvailabilityZone": A, "LifecycleState": "InService"}
-    aws.fleet.has("asg", more={"Instances": [{key: value for key, value in machine.items() if key != lacks}]})
+    aws.ec2.has("asg", more={"Instances": [{key: value for key, value in machine.items() if key != lacks}]})
     with pytest.raises(ProviderError, match=rf"other: describe_auto_scaling_groups: .* cannot be read: KeyError: '{lacks}'"):
         await aws.look()
 
 
 async def test_what_is_in_a_warm_pool_or_on_standby_does_not_count(aws: Aws) -> None:
-    group = aws.fleet.has("asg", desired=4, more={"WarmPoolConfiguration": {"MinSize": 2}, "WarmPoolSize": 2})
+    group = aws.ec2.has("asg", desired=4, more={"WarmPoolConfiguration": {"MinSize": 2}, "WarmPoolSize": 2})
     for machine, state in zip(group.machines, ("Warmed:Stopped", "Standby", "Terminating:Wait", "Pending:Wait"), strict=True):
         machine.state = state
     assert [instance.state for instance in (await aws.look()).instances] == ["deleting", "creating"]
 
 
 async def test_suspended_processes_are_respected(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=2, suspended={"Launch", "Terminate"})
+    aws.ec2.has("asg", desired=2, suspended={"Launch", "Terminate"})
     group = await aws.look()
     assert (group.max_size, group.undeletable) == (2, "its process Terminate is suspended")
     with pytest.raises(ProviderError, match="limit: its process Launch is suspended"):
         await aws.grow(2, 3)
-    assert aws.fleet.groups["asg"].desired == 2
+    assert aws.ec2.groups["asg"].desired == 2
 
 
 # --- what a new node is like ----------------------------------------------------------------------------------------------
 
 
 async def test_an_empty_group_has_the_template_of_its_type(aws: Aws) -> None:
-    aws.fleet.has("asg")
+    aws.ec2.has("asg")
     template = (await aws.look()).template
     assert template is not None
     # 4 cores: 60 + 10 + 2 x 5 thousandths for the kubelet; 16 GiB less 7.5 %, 255 + 11 x 58 + 100 MiB; 4 x 14 + 2 addresses.
@@ -180,7 +180,7 @@ async def test_an_empty_group_has_the_template_of_its_type(aws: Aws) -> None:
 
 
 async def test_where_aws_chooses_the_template_has_what_every_type_has(aws: Aws) -> None:
-    aws.fleet.has("asg", types=["m5.2xlarge", "g5.xlarge"], zones=ZONES)
+    aws.ec2.has("asg", types=["m5.2xlarge", "g5.xlarge"], zones=ZONES)
     group = await aws.look()
     template = group.template
     assert template is not None
@@ -199,8 +199,8 @@ async def test_where_aws_chooses_the_template_has_what_every_type_has(aws: Aws) 
     ids=["launch template", "launch configuration", "mixed without types"],
 )
 async def test_the_type_is_found_where_it_is_said(aws: Aws, more: dict[str, Any]) -> None:
-    aws.fleet.launch_templates["lt-1"] = "g5.xlarge"
-    aws.fleet.has("asg", more={"MixedInstancesPolicy": {}, **more})
+    aws.ec2.launch_templates["lt-1"] = "g5.xlarge"
+    aws.ec2.has("asg", more={"MixedInstancesPolicy": {}, **more})
     template = (await aws.look()).template
     assert template is not None
     assert dict(template.scalars)["nvidia.com/gpu"] == 1
@@ -209,9 +209,9 @@ async def test_the_type_is_found_where_it_is_said(aws: Aws, more: dict[str, Any]
 async def test_types_chosen_by_attributes_are_those_of_the_machines(aws: Aws) -> None:
     needs = {"VCpuCount": {"Min": 4}, "MemoryMiB": {"Min": 1}}
     policy = {"LaunchTemplate": {"Overrides": [{"InstanceRequirements": needs}]}}
-    group = aws.fleet.has("asg", more={"MixedInstancesPolicy": policy})
+    group = aws.ec2.has("asg", more={"MixedInstancesPolicy": policy})
     assert (await aws.look()).template is None
-    aws.fleet._launch(group, type_="m5.2xlarge")
+    aws.ec2._launch(group, type_="m5.2xlarge")
     template = (await aws.look()).template
     assert template is not None
     assert template.allocatable.cpu == 7910
@@ -228,7 +228,7 @@ async def test_tags_say_more_than_the_type(aws: Aws) -> None:
         f"{PREFIX}/autoscaling-options/scaledownutilizationthreshold": "0.4",
         f"{PREFIX}/autoscaling-options/ignoredaemonsetsutilization": "true",
     }
-    aws.fleet.has("asg", tags={**TAGS, **said})
+    aws.ec2.has("asg", tags={**TAGS, **said})
     group = await aws.look()
     assert group.template is not None
     assert (group.template.allocatable.cpu, dict(group.template.scalars)["ephemeral-storage"]) == (3000, 100 * 2**30)
@@ -250,7 +250,7 @@ async def test_tags_say_more_than_the_type(aws: Aws) -> None:
     ],
 )
 async def test_a_tag_that_cannot_be_read_is_logged_once(aws: Aws, tag: str, value: str, wanted: str) -> None:
-    aws.fleet.has("asg", tags={**TAGS, f"{PREFIX}/{tag}": value})
+    aws.ec2.has("asg", tags={**TAGS, f"{PREFIX}/{tag}": value})
     with capture_logs() as logs:
         for _ in range(2):
             await aws.look()
@@ -261,13 +261,13 @@ async def test_a_tag_that_cannot_be_read_is_logged_once(aws: Aws, tag: str, valu
 
 async def test_a_managed_node_group_has_the_labels_and_taints_that_eks_says(aws: Aws) -> None:
     of_eks = {"eks:cluster-name": "prod", "eks:nodegroup-name": "workers"}
-    aws.fleet.managed["workers"] = {
+    aws.ec2.managed["workers"] = {
         "labels": {"tier": "web"},
         "taints": [{"key": "dedicated", "value": "web", "effect": "NO_SCHEDULE"}],
         "capacityType": "SPOT",
         "tags": {f"{PREFIX}/resources/cpu": "2"},
     }
-    aws.fleet.has("asg", tags={**TAGS, **of_eks})
+    aws.ec2.has("asg", tags={**TAGS, **of_eks})
     template = (await aws.look()).template
     assert template is not None
     assert (template.allocatable.cpu, template.taints) == (2000, (Taint("dedicated", "web", "NoSchedule"),))
@@ -276,12 +276,12 @@ async def test_a_managed_node_group_has_the_labels_and_taints_that_eks_says(aws:
 
 
 async def test_a_right_that_is_missing_is_logged_once_and_costs_a_call_in_ten_minutes(aws: Aws) -> None:
-    aws.fleet.has("asg", tags={**TAGS, "eks:cluster-name": "prod", "eks:nodegroup-name": "secret"})
+    aws.ec2.has("asg", tags={**TAGS, "eks:cluster-name": "prod", "eks:nodegroup-name": "secret"})
     with capture_logs() as logs:
         for _ in range(5):
             assert (await aws.look()).template is not None
             aws.passes(100)
-    assert aws.fleet.calls["DescribeNodegroup"] == 1
+    assert aws.ec2.calls["DescribeNodegroup"] == 1
     assert [entry["problem"] for entry in logs] == [
         "describe_nodegroup: AccessDeniedException: not authorized to perform: eks:DescribeNodegroup"
     ]
@@ -291,8 +291,8 @@ async def test_a_right_that_is_missing_is_logged_once_and_costs_a_call_in_ten_mi
 
 
 async def test_a_stock_out_is_an_error_of_what_was_not_launched(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=1, zones=(A, B))
-    aws.fleet.stock |= {(A, "m5.xlarge"): 1, (B, "m5.xlarge"): 0}
+    aws.ec2.has("asg", desired=1, zones=(A, B))
+    aws.ec2.stock |= {(A, "m5.xlarge"): 1, (B, "m5.xlarge"): 0}
     await aws.grow(1, 4)
     aws.passes(10)
     group = await aws.look()
@@ -300,12 +300,12 @@ async def test_a_stock_out_is_an_error_of_what_was_not_launched(aws: Aws) -> Non
     assert [(error.kind, error.code) for error in failed] == [("out-of-resources", "InsufficientInstanceCapacity")] * 2
     assert (group.target, len(group.instances)) == (4, 4)
     await aws.delete(*(instance for instance in group.instances if instance.error is not None))
-    assert (await aws.look()).target == aws.fleet.groups["asg"].desired == 2
+    assert (await aws.look()).target == aws.ec2.groups["asg"].desired == 2
 
 
 async def test_a_zone_without_stock_is_no_failure_if_aws_goes_to_another(aws: Aws) -> None:
-    aws.fleet.has("asg", zones=(A, B), types=["m5.xlarge", "m6i.xlarge"])
-    aws.fleet.stock |= {(A, "m5.xlarge"): 0, (A, "m6i.xlarge"): 0}
+    aws.ec2.has("asg", zones=(A, B), types=["m5.xlarge", "m6i.xlarge"])
+    aws.ec2.stock |= {(A, "m5.xlarge"): 0, (A, "m6i.xlarge"): 0}
     await aws.grow(0, 3)
     aws.passes(10)
     group = await aws.look()
@@ -313,8 +313,8 @@ async def test_a_zone_without_stock_is_no_failure_if_aws_goes_to_another(aws: Aw
 
 
 async def test_a_quota_that_is_used_up_is_one(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=1)
-    aws.fleet.quota = 1
+    aws.ec2.has("asg", desired=1)
+    aws.ec2.quota = 1
     await aws.grow(1, 2)
     aws.passes(10)
     (error,) = [instance.error for instance in (await aws.look()).instances if instance.error is not None]
@@ -322,8 +322,8 @@ async def test_a_quota_that_is_used_up_is_one(aws: Aws) -> None:
 
 
 async def test_a_failure_before_the_last_growth_says_nothing_about_it(aws: Aws) -> None:
-    aws.fleet.has("asg")
-    aws.fleet.stock[A, "m5.xlarge"] = 0
+    aws.ec2.has("asg")
+    aws.ec2.stock[A, "m5.xlarge"] = 0
     await aws.grow(0, 1)
     aws.passes(10)
     failed = (await aws.look()).instances
@@ -335,7 +335,7 @@ async def test_a_failure_before_the_last_growth_says_nothing_about_it(aws: Aws) 
 
 
 async def test_a_refusal_says_what_is_missing(aws: Aws) -> None:
-    aws.fleet.has("asg")
+    aws.ec2.has("asg")
     text = "User: arn:aws:sts::1:role is not authorized to perform: autoscaling:SetDesiredCapacity"
     await aws.look()
     refused = RefusedRequest("AccessDenied", text, 403)
@@ -343,16 +343,16 @@ async def test_a_refusal_says_what_is_missing(aws: Aws) -> None:
     def refuse(_: Any) -> Any:
         raise refused
 
-    aws.fleet._SetDesiredCapacity = refuse  # type: ignore[assignment, method-assign]
+    aws.ec2._SetDesiredCapacity = refuse  # type: ignore[assignment, method-assign]
     with pytest.raises(ProviderError, match=r"other: set_desired_capacity: AccessDenied: .*autoscaling:SetDesired"):
         await aws.grow(0, 1)
 
 
 async def test_a_throttled_call_is_made_again_until_the_deadline(aws: Aws) -> None:
-    aws.fleet.has("asg")
-    aws.fleet.errors.append(THROTTLED)
+    aws.ec2.has("asg")
+    aws.ec2.errors.append(THROTTLED)
     assert (await aws.look()).target == 0
-    aws.fleet.errors.extend([THROTTLED] * 100)
+    aws.ec2.errors.extend([THROTTLED] * 100)
     with anyio.fail_after(30), pytest.raises(ProviderError, match=r"unknown.*Throttling"):
         await aws.provider.groups(timeout_seconds=1)
 
@@ -360,13 +360,13 @@ async def test_a_throttled_call_is_made_again_until_the_deadline(aws: Aws) -> No
 @pytest.mark.parametrize(
     ("change", "wanted"),
     [
-        (lambda aws: setattr(aws.fleet.groups["asg"], "max_size", 2), "limit"),
-        (lambda aws: aws.fleet.errors.extend([RefusedRequest("ScalingActivityInProgress", "")]), "conflict"),
+        (lambda aws: setattr(aws.ec2.groups["asg"], "max_size", 2), "limit"),
+        (lambda aws: aws.ec2.errors.extend([RefusedRequest("ScalingActivityInProgress", "")]), "conflict"),
     ],
     ids=["the maximum was lowered", "another change is under way"],
 )
 async def test_what_aws_refuses_has_a_kind(aws: Aws, change: Callable[[Aws], None], wanted: str) -> None:
-    aws.fleet.has("asg", desired=2)
+    aws.ec2.has("asg", desired=2)
     await aws.look()
     change(aws)
     with pytest.raises(ProviderError, match=wanted):
@@ -383,7 +383,7 @@ async def test_what_aws_refuses_has_a_kind(aws: Aws, change: Callable[[Aws], Non
     ids=lambda error: type(error).__name__,
 )
 async def test_whatever_the_library_raises_is_an_error_of_the_provider(aws: Aws, error: Exception) -> None:
-    aws.fleet.has("asg", desired=2)
+    aws.ec2.has("asg", desired=2)
     await aws.look()
 
     async def fails(**_: Any) -> Any:
@@ -396,7 +396,7 @@ async def test_whatever_the_library_raises_is_an_error_of_the_provider(aws: Aws,
 
 async def test_what_aws_says_after_the_first_line_is_kept_out_of_errors(aws: Aws) -> None:
     canonical = "The Canonical String should have been\n'POST\n/\n\nx-amz-security-token:IQoJb3JpZ2lu'"
-    aws.fleet.errors.append(RefusedRequest("SignatureDoesNotMatch", f"The signatures differ.\n\n{canonical}", 403))
+    aws.ec2.errors.append(RefusedRequest("SignatureDoesNotMatch", f"The signatures differ.\n\n{canonical}", 403))
     with pytest.raises(ProviderError, match=r"SignatureDoesNotMatch: The signatures differ\.$"):
         await aws.provider.groups(timeout_seconds=60)
 
@@ -405,9 +405,9 @@ async def test_what_aws_says_after_the_first_line_is_kept_out_of_errors(aws: Aws
 
 
 async def test_what_was_changed_is_known_before_aws_shows_it(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=3, is_protected=True)
+    aws.ec2.has("asg", desired=3, is_protected=True)
     first = await aws.look()
-    aws.fleet.stale_seconds = lambda: 30.0
+    aws.ec2.stale_seconds = lambda: 30.0
     await aws.grow(3, 5)
     assert (await aws.look()).target == 5
     with pytest.raises(ProviderError, match="conflict"):
@@ -416,63 +416,63 @@ async def test_what_was_changed_is_known_before_aws_shows_it(aws: Aws) -> None:
     group = await aws.look()
     assert (group.target, group.instances[0].state) == (4, "deleting")
     await aws.delete(first.instances[0])
-    assert (aws.fleet.groups["asg"].desired, aws.fleet.calls["TerminateInstanceInAutoScalingGroup"]) == (4, 1)
+    assert (aws.ec2.groups["asg"].desired, aws.ec2.calls["TerminateInstanceInAutoScalingGroup"]) == (4, 1)
     aws.passes(100)
     assert (await aws.look()).target == 4
 
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["the connection breaks", "the deadline passes"])
 async def test_a_machine_of_which_no_answer_came_is_not_ended_twice(aws: Aws, hangs: bool) -> None:
-    aws.fleet.has("asg", desired=3, is_protected=True)
+    aws.ec2.has("asg", desired=3, is_protected=True)
     first = await aws.look()
-    aws.fleet.stale_seconds, aws.fleet.hangs = lambda: 25.0, hangs
+    aws.ec2.stale_seconds, aws.ec2.hangs = lambda: 25.0, hangs
     aws.passes(30)
-    aws.fleet.lost.append(True)
+    aws.ec2.lost.append(True)
     for _ in range(3):
         with pytest.raises(ProviderError, match="unknown"):
             await aws.provider.delete(GroupName("asg"), first.instances[:1], timeout_seconds=0.1)
         aws.passes(5)
     aws.passes(30)
     await aws.delete(first.instances[0])
-    assert (aws.fleet.groups["asg"].desired, aws.fleet.calls["TerminateInstanceInAutoScalingGroup"]) == (2, 1)
+    assert (aws.ec2.groups["asg"].desired, aws.ec2.calls["TerminateInstanceInAutoScalingGroup"]) == (2, 1)
 
 
 async def test_a_machine_on_its_way_of_which_no_answer_came_is_not_given_up_twice(aws: Aws) -> None:
-    aws.fleet.in_service_after = 300.0
-    aws.fleet.has("asg")
+    aws.ec2.in_service_after = 300.0
+    aws.ec2.has("asg")
     await aws.grow(0, 2)
     aws.passes(60)
-    aws.fleet.stale_seconds = lambda: 25.0
-    aws.fleet.lost.append(True)
+    aws.ec2.stale_seconds = lambda: 25.0
+    aws.ec2.lost.append(True)
     for _ in range(3):
         with pytest.raises(ProviderError, match="unknown"):
             await aws.provider.lower(GroupName("asg"), seen=2, to=1, timeout_seconds=60)
         aws.passes(5)
-    assert (aws.fleet.groups["asg"].desired, aws.fleet.ended_twice) == (1, [])
+    assert (aws.ec2.groups["asg"].desired, aws.ec2.ended_twice) == (1, [])
 
 
 async def test_machines_beyond_the_desired_capacity_count_and_go_without_lowering_it(aws: Aws) -> None:
-    aws.fleet.has("asg", desired=6, is_protected=True)
-    aws.fleet.groups["asg"].desired = 4  # by somebody, while AWS protects what is there
+    aws.ec2.has("asg", desired=6, is_protected=True)
+    aws.ec2.groups["asg"].desired = 4  # by somebody, while AWS protects what is there
     group = await aws.look()
     assert group.target == 6
     await aws.delete(*group.instances[:3])
-    assert (await aws.look()).target == aws.fleet.groups["asg"].desired == 3
+    assert (await aws.look()).target == aws.ec2.groups["asg"].desired == 3
     aws.passes(60)
-    assert (len(aws.fleet.groups["asg"].machines), (await aws.look()).target) == (3, 3)
-    aws.fleet.groups["asg"].desired = 2
+    assert (len(aws.ec2.groups["asg"].machines), (await aws.look()).target) == (3, 3)
+    aws.ec2.groups["asg"].desired = 2
     aws.passes(60)
     await aws.grow(3, 4)
-    assert aws.fleet.groups["asg"].desired == 4
+    assert aws.ec2.groups["asg"].desired == 4
 
 
 async def test_of_launches_in_one_second_the_first_of_the_list_counts(aws: Aws) -> None:
     """AWS lists from the newest, and after a failure it tries the next zone at once."""
-    group = aws.fleet.has("asg", desired=0)
+    group = aws.ec2.has("asg", desired=0)
     await aws.look()
     group.desired, group.changed_at = 1, aws.time
-    aws.fleet._fail(group, "InsufficientInstanceCapacity - none here. Launching EC2 instance failed.")
-    aws.fleet._note(group, "Launching a new EC2 instance: i-1")
+    aws.ec2._fail(group, "InsufficientInstanceCapacity - none here. Launching EC2 instance failed.")
+    aws.ec2._note(group, "Launching a new EC2 instance: i-1")
     assert (await aws.look()).instances == ()
 
 
@@ -482,17 +482,17 @@ async def test_of_launches_in_one_second_the_first_of_the_list_counts(aws: Aws) 
 @pytest.mark.parametrize("groups", [1, 50])
 async def test_a_scan_takes_one_call_and_a_second_where_machines_are_lacking(aws: Aws, groups: int) -> None:
     for number in range(groups):
-        aws.fleet.has(f"asg-{number}", desired=1, types=list(TYPES))
+        aws.ec2.has(f"asg-{number}", desired=1, types=list(TYPES))
     await aws.provider.groups(timeout_seconds=60)
-    aws.fleet.calls.clear()
+    aws.ec2.calls.clear()
     for _ in range(10):
         await aws.provider.groups(timeout_seconds=60)
-    assert aws.fleet.calls == {"DescribeAutoScalingGroups": 10}
+    assert aws.ec2.calls == {"DescribeAutoScalingGroups": 10}
     for number in range(groups):
         await aws.grow(1, 2, f"asg-{number}")
-    aws.fleet.calls.clear()
+    aws.ec2.calls.clear()
     await aws.provider.groups(timeout_seconds=60)
-    assert aws.fleet.calls == {"DescribeAutoScalingGroups": 1, "DescribeScalingActivities": 1}
+    assert aws.ec2.calls == {"DescribeAutoScalingGroups": 1, "DescribeScalingActivities": 1}
 
 
 def test_the_policy_of_the_page_allows_what_is_asked_and_nothing_else() -> None:

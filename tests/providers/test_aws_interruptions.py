@@ -10,8 +10,8 @@ from structlog.testing import capture_logs
 
 from slackwater.adapters.cloud.aws.interruptions import InterruptionQueue
 from slackwater.model.nodegroups import InstanceId, MachineWarning
-from tests.support.awsfleet import Fleet
 from tests.support.awswire import RefusedRequest, client_of
+from tests.support.fake_ec2 import FakeEc2
 
 pytestmark = [pytest.mark.anyio]
 
@@ -21,8 +21,8 @@ URL = "https://sqs.eu-west-1.amazonaws.com/1/slackwater"
 
 class Scene:
     def __init__(self) -> None:
-        self.fleet = Fleet(now=lambda: AT)
-        self.machine = self.fleet.has("asg", desired=1).machines[0]
+        self.ec2 = FakeEc2(now=lambda: AT)
+        self.machine = self.ec2.has("asg", desired=1).machines[0]
         self.warnings: list[MachineWarning] = []
         self.takes = True
         self.reads = True
@@ -39,7 +39,7 @@ class Scene:
 @pytest.fixture
 async def scene(anyio_backend: str) -> AsyncIterator[Scene]:
     scene = Scene()
-    async with client_of(scene.fleet.answer) as client:
+    async with client_of(scene.ec2.answer) as client:
         scene.queue = InterruptionQueue(
             client, URL, name_of=scene.name_of, take=scene.take, reads=lambda: scene.reads, now=lambda: AT
         )
@@ -47,11 +47,11 @@ async def scene(anyio_backend: str) -> AsyncIterator[Scene]:
 
 
 async def test_an_interruption_says_when_its_machine_stops(scene: Scene) -> None:
-    scene.fleet.interrupt(scene.machine.id)
+    scene.ec2.interrupt(scene.machine.id)
     assert await scene.queue.once()
     (warning,) = scene.warnings
     assert (warning.machine, warning.stops_at) == (scene.machine.provider_id, AT + 120)
-    assert scene.fleet.messages == {}
+    assert scene.ec2.messages == {}
 
 
 @pytest.mark.parametrize(
@@ -62,28 +62,28 @@ async def test_an_interruption_says_when_its_machine_stops(scene: Scene) -> None
 async def test_a_machine_stops_within_two_minutes_and_a_warning_of_long_ago_was_wrong(
     scene: Scene, sent: float, stops: list[float]
 ) -> None:
-    scene.fleet.now = lambda: sent
-    scene.fleet.send("EC2 Spot Instance Interruption Warning", {"instance-id": scene.machine.id})
-    scene.fleet.now = lambda: AT
+    scene.ec2.now = lambda: sent
+    scene.ec2.send("EC2 Spot Instance Interruption Warning", {"instance-id": scene.machine.id})
+    scene.ec2.now = lambda: AT
     assert await scene.queue.once()
-    assert ([warning.stops_at for warning in scene.warnings], scene.fleet.messages) == (stops, {})
+    assert ([warning.stops_at for warning in scene.warnings], scene.ec2.messages) == (stops, {})
 
 
 async def test_a_recommendation_says_no_time(scene: Scene) -> None:
-    scene.fleet.interrupt(scene.machine.id, "EC2 Instance Rebalance Recommendation")
+    scene.ec2.interrupt(scene.machine.id, "EC2 Instance Rebalance Recommendation")
     assert await scene.queue.once()
     assert [warning.stops_at for warning in scene.warnings] == [None]
 
 
 async def test_what_was_not_taken_comes_again(scene: Scene) -> None:
     scene.takes = False
-    scene.fleet.interrupt(scene.machine.id)
-    scene.fleet.send("EC2 Instance State-change Notification", {"instance-id": scene.machine.id, "state": "pending"})
+    scene.ec2.interrupt(scene.machine.id)
+    scene.ec2.send("EC2 Instance State-change Notification", {"instance-id": scene.machine.id, "state": "pending"})
     assert not await scene.queue.once()
-    assert len(scene.fleet.messages) == 1
+    assert len(scene.ec2.messages) == 1
     scene.takes = True
     assert await scene.queue.once()
-    assert (len(scene.warnings), scene.fleet.messages) == (2, {})
+    assert (len(scene.warnings), scene.ec2.messages) == (2, {})
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ async def test_what_was_not_taken_comes_again(scene: Scene) -> None:
     ],
 )
 async def test_other_messages_are_deleted_and_say_nothing(scene: Scene, body: str) -> None:
-    scene.fleet.messages["receipt"] = body
+    scene.ec2.messages["receipt"] = body
     assert await scene.queue.once()
-    assert (scene.warnings, scene.fleet.messages) == ([], {})
+    assert (scene.warnings, scene.ec2.messages) == ([], {})
 
 
 async def test_a_long_message_is_not_logged_whole(scene: Scene) -> None:
     event = {"detail-type": "EC2 Spot Instance Interruption Warning", "time": "9" * 100_000, "detail": {"instance-id": "i-1"}}
-    scene.fleet.messages["receipt"] = json.dumps(event)
+    scene.ec2.messages["receipt"] = json.dumps(event)
     with capture_logs() as logs:
         assert await scene.queue.once()
     assert [len(line["problem"]) < 1000 for line in logs] == [True]
@@ -120,10 +120,10 @@ async def test_it_is_read_only_by_a_leader_and_a_queue_that_refuses_is_tried_aga
 
     monkeypatch.setattr("slackwater.adapters.cloud.aws.interruptions.anyio.sleep", sleep)
     scene.reads, scene.takes = False, False
-    scene.fleet.errors.append(RefusedRequest("AccessDenied", "sqs:ReceiveMessage", 403))
-    scene.fleet.interrupt(scene.machine.id)
+    scene.ec2.errors.append(RefusedRequest("AccessDenied", "sqs:ReceiveMessage", 403))
+    scene.ec2.interrupt(scene.machine.id)
     with capture_logs() as logs, pytest.raises(anyio.get_cancelled_exc_class()):
         await scene.queue.run()
     assert pauses == [5.0] * 4
-    assert scene.fleet.calls["ReceiveMessage"] == 2, "not before it may"
+    assert scene.ec2.calls["ReceiveMessage"] == 2, "not before it may"
     assert [entry["problem"] for entry in logs] == ["receive_message: AccessDenied: sqs:ReceiveMessage"]

@@ -21,7 +21,7 @@ from slackwater.adapters.cloud.aws.client import AwsClient, open_client
 from slackwater.adapters.cloud.aws.provider import AwsProvider
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.ports.protocols import ProviderError
-from tests.support.awsfleet import ENABLED, OWNED, TAGS
+from tests.support.fake_ec2 import ENABLED, OWNED, TAGS
 
 pytestmark = [pytest.mark.anyio]
 

@@ -1,4 +1,4 @@
-"""The autoscaler's real loop on the fake fleet, through the real client: virtual time, kubelets, a scheduler, faults.
+"""The autoscaler's real loop on the fake ec2, through the real client: virtual time, kubelets, a scheduler, faults.
 
 A Node appears 40 s after its machine was launched and is ready 10 s later. `rng` decides faults, each with its probability a
 request; None: there are none.
@@ -18,9 +18,9 @@ from slackwater.adapters.cloud.aws.provider import AwsProvider
 from slackwater.model.objects import Node
 from slackwater.ports.protocols import NodeProvider, ProviderError
 from tests.support import installed
-from tests.support.awsfleet import CHANGES, OWNED, TYPES, Fleet, FleetMachine
 from tests.support.awswire import RefusedRequest, Request, client_of
 from tests.support.builders import a_node
+from tests.support.fake_ec2 import CHANGES, OWNED, TYPES, FakeEc2, FakeMachine
 from tests.support.shrinking import ShrinkScene
 
 ZONES = ("eu-west-1a", "eu-west-1b", "eu-west-1c")
@@ -42,23 +42,23 @@ FAULTS = Faults()
 
 
 class Nodes:
-    """The fleet as the cluster sees it, in the form that `Scenario` wants of a cloud."""
+    """The ec2 as the cluster sees it, in the form that `Scenario` wants of a cloud."""
 
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+    def __init__(self, ec2: FakeEc2) -> None:
+        self._ec2 = ec2
         self._made: dict[tuple[str, bool], Node] = {}
 
     def nodes(self) -> Sequence[Node]:
-        self._fleet.advance()
-        now = self._fleet.now()
+        self._ec2.advance()
+        now = self._ec2.now()
         return [
             self._node(machine, ready=now >= machine.launched_at + READY_AFTER)
-            for group in self._fleet.groups.values()
+            for group in self._ec2.groups.values()
             for machine in group.machines
             if now >= machine.launched_at + REGISTERED_AFTER and (machine.ended_at is None or now < machine.ended_at + 20)
         ]
 
-    def _node(self, machine: FleetMachine, *, ready: bool) -> Node:
+    def _node(self, machine: FakeMachine, *, ready: bool) -> Node:
         if (machine.id, ready) not in self._made:
             labels = {"topology.kubernetes.io/zone": machine.zone, "node.kubernetes.io/instance-type": machine.type}
             cpus, gib = TYPES[machine.type]
@@ -78,12 +78,12 @@ class AwsScene(ShrinkScene):
     def __init__(self, rng: Random | None, faults: Faults) -> None:
         self.rng, self.faults = rng, faults
         self.is_faulty = rng is not None
-        self.fleet = Fleet(now=self._wall, stale_seconds=self._staleness)
+        self.ec2 = FakeEc2(now=self._wall, stale_seconds=self._staleness)
         self.client = AwsClient({})
         super().__init__(scale_down=replace(installed.SCALE_DOWN, unneeded_time=120.0, max_scale_down_parallelism=50))
 
     def _begin(self) -> None:
-        self.clouds = [Nodes(self.fleet)]  # type: ignore[list-item]
+        self.clouds = [Nodes(self.ec2)]  # type: ignore[list-item]
         self.provider = AwsProvider(self.client, tags={OWNED: ""}, now=self.time.wall)
         super()._begin()
         self.queue = InterruptionQueue(
@@ -112,18 +112,18 @@ class AwsScene(ShrinkScene):
         """The fleet's answer, or a fault."""
         rng, faults = self.rng, self.faults
         if rng is None or not self.is_faulty:
-            return await self.fleet.answer(request)
+            return await self.ec2.answer(request)
         if rng.random() < faults.throttled:
             raise RefusedRequest("Throttling", "Rate exceeded")
         if rng.random() < faults.broken:
             raise RefusedRequest("InternalFailure", "", 500)
         if request.operation == "DescribeAutoScalingGroups" and rng.random() < faults.left_out:
-            self.fleet.left_out.append(rng.choice(sorted(self.fleet.groups)))
+            self.ec2.left_out.append(rng.choice(sorted(self.ec2.groups)))
         if request.operation in CHANGES and rng.random() < faults.lost:
             if rng.random() < 0.5:
-                await self.fleet.answer(request)
+                await self.ec2.answer(request)
             raise ConnectionClosedError(endpoint_url="http://aws.fake")
-        return await self.fleet.answer(request)
+        return await self.ec2.answer(request)
 
     async def pass_time(self, seconds: float, *, every: float = 10.0) -> None:
         for _ in range(int(seconds / every)):
@@ -144,11 +144,11 @@ class AwsScene(ShrinkScene):
         """So many pods end for good."""
         self.finishes(list(self.pods)[:count])
 
-    def live(self) -> list[FleetMachine]:
-        return [machine for group in self.fleet.groups.values() for machine in group.live()]
+    def live(self) -> list[FakeMachine]:
+        return [machine for group in self.ec2.groups.values() for machine in group.live()]
 
     def desired(self) -> int:
-        return sum(group.desired for group in self.fleet.groups.values())
+        return sum(group.desired for group in self.ec2.groups.values())
 
 
 @asynccontextmanager

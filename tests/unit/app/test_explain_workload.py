@@ -131,7 +131,7 @@ def test_a_quota_is_named_with_the_raise_that_admits_all_missing_pods(explain: A
         ('admission webhook "policy.example" denied the request: no', "pods_refused", [], "denied the request: no"),
     ],
 )
-def test_what_the_controller_was_told_is_the_reason(
+def test_what_the_api_server_answered_the_controller_is_the_reason(
     explain: Any, message: str, code: str, objects: list[str], detail: str
 ) -> None:
     """The newest message counts."""
@@ -204,7 +204,7 @@ def test_a_complete_workload_has_no_reasons(explain: Any) -> None:
     assert (answer["state"], answer["reasons"], answer["facts"]["pods"]) == ("complete", [], 1)
 
 
-def test_a_manifest_is_told_from_a_workload_without_pods(explain: Any) -> None:
+def test_a_manifest_is_no_workload_without_pods(explain: Any) -> None:
     manifest = a_workload(replicas=1)
     del manifest["metadata"]["uid"]
     assert "it is a manifest" in explain("rs/web", manifest)["reasons"][0]["detail"]

@@ -192,7 +192,7 @@ def test_with_karpenters_machines_the_node_pools_stay_and_are_handed_over_by_a_p
     assert converted(pool(wieght=3), provider="karpenter").refused
 
 
-def test_the_command_takes_karpenters_machines_unless_told_otherwise(
+def test_the_command_takes_karpenters_machines_unless_another_provider_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "slackwater.yaml"

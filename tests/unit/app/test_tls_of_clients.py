@@ -59,7 +59,7 @@ def files(pki: Pki, client: trustme.LeafCert | None) -> dict[str, str | None]:
 
 
 async def by_command(url: str, held: dict[str, str | None], _pki: Pki, _client: trustme.LeafCert | None) -> str:
-    args = argparse.Namespace(url=url, ca_file=held["ca"], cert_file=held["cert"], key_file=held["key"])
+    args = argparse.Namespace(url=url, ca_file=held["ca"], cert_file=held["cert"], key_file=held["key"], progress=False)
     try:
         return (await anyio.to_thread.run_sync(fetch, "/statusz", args)).decode()
     except CommandFailed as failed:

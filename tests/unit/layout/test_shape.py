@@ -38,10 +38,14 @@ _CALLED_FROM_OUTSIDE: Final = {
     "capture_signals",
     "ignore_aliases",
     "__call__",
+    "__getattr__",
+    "__dir__",
 }
 #: Used from without: by authors of agents, by tests that look inside or cause trouble in the sandbox.
 _OFFERED: Final = {
     "AgentClient",
+    "reader_role",
+    "firing",
     "parse_non_negative_duration",
     "selecting",
     "detach",

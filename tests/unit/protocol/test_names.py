@@ -23,6 +23,7 @@ def test_everything_of_ours_is_under_our_own_group() -> None:
         "slackwater.dev",
         "config.slackwater.dev/v1alpha1",
         "slackwater.dev/gate",
+        "slackwater.dev/owned-by",
         "slackwater.dev/permit",
         "slackwater.dev/preempting",
         "slackwater.dev/bounds",

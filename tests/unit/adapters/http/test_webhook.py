@@ -147,7 +147,7 @@ def configured(url_file: Path, more: str = "") -> Settings:
     return loads(f"{head}notifications: {{webhook: {{urlFile: {url_file}, allowedHosts: [127.0.0.1]}}{more}}}")
 
 
-async def test_the_loop_tells_what_the_metrics_say_once_and_again_after_a_fault(tmp_path: Path) -> None:
+async def test_the_loop_posts_what_the_metrics_say_once_and_again_after_a_fault(tmp_path: Path) -> None:
     texts: list[str] = []
     answers = [500, 200, 200]
 
@@ -182,7 +182,7 @@ async def test_the_loop_tells_what_the_metrics_say_once_and_again_after_a_fault(
     assert loop.counts == {"delivered": 2, "undelivered": 1}
 
 
-async def test_nobody_is_told_unless_a_webhook_is_configured() -> None:
+async def test_nothing_is_posted_unless_a_webhook_is_configured() -> None:
     assert notification_loop(Settings(), CollectorRegistry(), leads=lambda: True, clock=lambda: Instant(0.0)) is None
 
 

@@ -96,7 +96,7 @@ def test_a_message_is_grouped_and_its_length_bounded() -> None:
     assert len(text) < 4000
 
 
-def test_nothing_is_told_twice_and_messages_keep_their_distance() -> None:
+def test_nothing_is_sent_twice_and_messages_keep_their_distance() -> None:
     state = after_half_an_hour(backing_off("a"))
     assert state.message(Instant(1000.0)) is not None
     state.delivered(Instant(1000.0))
@@ -110,7 +110,7 @@ def test_nothing_is_told_twice_and_messages_keep_their_distance() -> None:
     assert state.message(Instant(9000.0)) is None
 
 
-def test_what_was_not_delivered_is_told_later_and_what_ended_meanwhile_is_not() -> None:
+def test_what_was_not_delivered_is_sent_later_and_what_ended_meanwhile_is_not() -> None:
     state, now = after_half_an_hour(backing_off("a", "b")), Instant(1000.0)
     for wait in (300.0, 600.0, 1200.0, 2400.0, 3600.0, 3600.0):
         assert state.message(now) is not None

@@ -137,13 +137,9 @@ def ops_app(
     app.add_middleware(OwnNames)
     _add_health(app, readiness, "ok\n" if not shadow else f"ok\n{SHADOW}\n")
     sources = StatusSources(
-        settings=settings,
-        autoscaler=autoscaler,
-        event_sources=event_sources,
-        leader=leader,
-        certificates=certificates,
-        shadow=shadow,
-    )
+        settings=settings, autoscaler=autoscaler, event_sources=event_sources, leader=leader,
+        certificates=certificates, shadow=shadow,
+    )  # fmt: skip
     status = StatusOf(state_machine, readiness, sources, clock)
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)

@@ -151,7 +151,7 @@ def asked_about(pending: Sequence[Json]) -> tuple[list[list[str]], int]:
     """The names of the pods about whose first is asked, those with equal specs together; and how many are not asked about."""
     alike: dict[str, list[str]] = {}
     for pod in pending:
-        alike.setdefault(_likeness(pod["spec"]), []).append(pod["metadata"]["name"])
+        alike.setdefault(_similarity(pod["spec"]), []).append(pod["metadata"]["name"])
     groups = list(alike.values())
     return groups[:MOST_ASKED], sum(map(len, groups[MOST_ASKED:]))
 
@@ -350,7 +350,7 @@ def _cause(pod: Json) -> str:
 _MADE_UP: Final = "kube-api-access-"
 
 
-def _likeness(spec: Json) -> str:
+def _similarity(spec: Json) -> str:
     """What decides where a pod may go, as text: its spec without the names that the API server makes up."""
     asks = {key: value for key, value in spec.items() if key not in {"hostname", "volumes"}}
     asks["volumes"] = [each for each in spec.get("volumes") or () if not str(each.get("name", "")).startswith(_MADE_UP)]

@@ -43,7 +43,7 @@ def due_rule(
 ) -> DueRule:
     """The rule for the nodes of these groups."""
     new: dict[GroupName, list[Node]] = {}
-    told: dict[GroupName, dict[InstanceId, str]] = {}
+    drifted: dict[GroupName, dict[InstanceId, str]] = {}
     for each in growable:
         if each.template is not None:
             new.setdefault(each.owner, []).append(each.template.node)
@@ -55,9 +55,9 @@ def due_rule(
             return Due("Expired", since, f"{_text(age)} old, expires after {_text(most)}")
         if not policy.drift:
             return None
-        if group not in told:
-            told[group] = {each.id: each.drifted for each in groups[group].instances if each.drifted}
-        drift = told[group].get(InstanceId(node.provider_id)) or drift_of(node, groups[group], new.get(group, ()))
+        if group not in drifted:
+            drifted[group] = {each.id: each.drifted for each in groups[group].instances if each.drifted}
+        drift = drifted[group].get(InstanceId(node.provider_id)) or drift_of(node, groups[group], new.get(group, ()))
         return Due("Drifted", since, drift) if drift else None
 
     return judge

@@ -45,7 +45,7 @@ class Notifications:
         self._history = MetricHistory()
         self._held: dict[Key, int] = {}  #: for how many minutes each condition has held
         self._firing: dict[Key, float] = {}
-        self._told: frozenset[Key] = frozenset()
+        self._notified: frozenset[Key] = frozenset()
         self._asked: tuple[Key, ...] = ()
         self._next = Instant(0.0)
         self._failures = 0
@@ -73,8 +73,8 @@ class Notifications:
     def message(self, now: Instant) -> str | None:
         """The message to deliver now; None if nothing changed or it is too early. Then `delivered` or `undelivered` is
         called."""
-        began = [key for key in self._firing if key not in self._told]
-        ended = sorted(self._told - self._firing.keys())
+        began = [key for key in self._firing if key not in self._notified]
+        ended = sorted(self._notified - self._firing.keys())
         if now < self._next or not (began or ended):
             return None
         self._asked = tuple(self._firing)
@@ -87,7 +87,7 @@ class Notifications:
 
     def delivered(self, now: Instant) -> None:
         """The last message was delivered."""
-        self._told, self._failures = frozenset(self._asked), 0
+        self._notified, self._failures = frozenset(self._asked), 0
         self._next = Instant(now + self._policy.interval)
 
     def undelivered(self, now: Instant) -> None:

@@ -25,7 +25,7 @@ CHANGES = frozenset({"SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup"
 
 
 @dataclass(slots=True, kw_only=True)
-class FleetMachine:
+class FakeMachine:
     """An instance. `ended_at`: when it began to end; None as long as it does not. `warned_at`: of its interruption."""
 
     id: str
@@ -43,7 +43,7 @@ class FleetMachine:
 
 
 @dataclass(slots=True, kw_only=True)
-class FleetGroup:
+class FakeGroup:
     """`more`: further members of its description."""
 
     name: str
@@ -56,26 +56,26 @@ class FleetGroup:
     suspended: set[str] = field(default_factory=set)
     is_protected: bool = False
     more: dict[str, Any] = field(default_factory=dict)
-    machines: list[FleetMachine] = field(default_factory=list)
+    machines: list[FakeMachine] = field(default_factory=list)
     activities: list[dict[str, Any]] = field(default_factory=list)
     changed_at: float = -1e9
     failed_at: float = -1e9
 
-    def live(self) -> list[FleetMachine]:
+    def live(self) -> list[FakeMachine]:
         return [machine for machine in self.machines if machine.ended_at is None]
 
 
 @dataclass
-class Fleet:
+class FakeEc2:
     """`stock`: machines that are to be had by zone and type (absent: any number). `quota`: machines of all groups.
 
-    `unasked`: machines that the fleet ended because the desired capacity was below their number. `below`: desired capacities
+    `unasked`: machines that the ec2 ended because the desired capacity was below their number. `below`: desired capacities
     that were set below the number of machines. `ended_twice`: machines whose end was asked for again, lowering the desired
     capacity again. `calls` by operation.
     """
 
     now: Callable[[], float]
-    groups: dict[str, FleetGroup] = field(default_factory=dict)
+    groups: dict[str, FakeGroup] = field(default_factory=dict)
     stock: dict[tuple[str, str], int] = field(default_factory=dict)
     quota: int | None = None
     launch_after: float = 5.0
@@ -103,8 +103,8 @@ class Fleet:
     _numbers: Iterator[int] = field(default_factory=count)
     _history: list[tuple[float, list[dict[str, Any]]]] = field(default_factory=list)
 
-    def has(self, name: str, **how: Any) -> FleetGroup:
-        group = self.groups[name] = FleetGroup(name=name, **how)
+    def has(self, name: str, **how: Any) -> FakeGroup:
+        group = self.groups[name] = FakeGroup(name=name, **how)
         for _ in range(group.desired):
             self._launch(group, at=self.now() - 3600.0)
         return group
@@ -128,11 +128,11 @@ class Fleet:
         self._history = [each for each in self._history if now - each[0] <= 60.0]
         self._history.append((now, [self._described(group) for group in self.groups.values()]))
 
-    def _give_back(self, machine: FleetMachine) -> None:
+    def _give_back(self, machine: FakeMachine) -> None:
         if (key := (machine.zone, machine.type)) in self.stock and machine.warned_at is None:
             self.stock[key] += 1
 
-    def _reconcile(self, group: FleetGroup) -> None:
+    def _reconcile(self, group: FakeGroup) -> None:
         now, live = self.now(), group.live()
         for machine in live[: max(len(live) - group.desired, 0)] if not group.is_protected else ():
             machine.ended_at = now
@@ -143,7 +143,7 @@ class Fleet:
                 group.failed_at = now
                 return
 
-    def _try(self, group: FleetGroup) -> bool:
+    def _try(self, group: FakeGroup) -> bool:
         """Launches one machine, in the zone with the fewest where there is one to be had."""
         if self.quota is not None and sum(len(each.live()) for each in self.groups.values()) >= self.quota:
             text = "You have requested more vCPU capacity than your current vCPU limit allows. Launching EC2 instance failed."
@@ -160,12 +160,12 @@ class Fleet:
             self._fail(group, f"InsufficientInstanceCapacity - {text} ({zone}). Launching EC2 instance failed.")
         return False
 
-    def _fail(self, group: FleetGroup, message: str) -> None:
+    def _fail(self, group: FakeGroup, message: str) -> None:
         self._note(
             group, "Launching a new EC2 instance.  Status Reason: " + message, StatusCode="Failed", StatusMessage=message
         )
 
-    def _note(self, group: FleetGroup, description: str, **more: Any) -> dict[str, Any]:
+    def _note(self, group: FakeGroup, description: str, **more: Any) -> dict[str, Any]:
         activity = {
             "ActivityId": f"activity-{next(self._numbers)}",
             "AutoScalingGroupName": group.name,
@@ -178,14 +178,14 @@ class Fleet:
         group.activities.insert(0, activity)
         return activity
 
-    def _launch(self, group: FleetGroup, *, zone: str = "", type_: str = "", at: float | None = None) -> None:
+    def _launch(self, group: FakeGroup, *, zone: str = "", type_: str = "", at: float | None = None) -> None:
         zone, type_ = zone or group.zones[len(group.machines) % len(group.zones)], type_ or group.types[0]
         if (zone, type_) in self.stock:
             self.stock[zone, type_] -= 1
         id_ = f"i-{next(self._numbers):08x}"
         activity = self._note(group, f"Launching a new EC2 instance: {id_}")
         launched_at = self.now() if at is None else at
-        group.machines.append(FleetMachine(id=id_, zone=zone, type=type_, launched_at=launched_at, activity=activity))
+        group.machines.append(FakeMachine(id=id_, zone=zone, type=type_, launched_at=launched_at, activity=activity))
 
     def interrupt(self, id_: str, kind: str = "EC2 Spot Instance Interruption Warning") -> None:
         """AWS warns that the machine will stop in two minutes; or recommends to replace it."""
@@ -236,7 +236,7 @@ class Fleet:
         more = {"NextToken": str(start + self.page)} if start + self.page < len(shown) else {}
         return {"AutoScalingGroups": shown[start : start + self.page], **more}
 
-    def _described(self, group: FleetGroup) -> dict[str, Any]:
+    def _described(self, group: FakeGroup) -> dict[str, Any]:
         overrides = [{"InstanceType": name} for name in group.types]
         template = {"LaunchTemplateSpecification": {"LaunchTemplateId": "lt-1", "Version": "1"}, "Overrides": overrides}
         return {
@@ -256,7 +256,7 @@ class Fleet:
             **group.more,
         }
 
-    def _instance(self, machine: FleetMachine) -> dict[str, Any]:
+    def _instance(self, machine: FakeMachine) -> dict[str, Any]:
         runs = self.now() >= machine.launched_at + self.in_service_after
         state = "Terminating" if machine.ended_at is not None else "InService" if runs else "Pending"
         return {
@@ -294,7 +294,7 @@ class Fleet:
         self._reconcile(group)
         return {}
 
-    def _group(self, name: str) -> FleetGroup:
+    def _group(self, name: str) -> FakeGroup:
         if name not in self.groups:
             raise RefusedRequest("ValidationError", f"AutoScalingGroup name not found - no such group: {name}")
         return self.groups[name]
