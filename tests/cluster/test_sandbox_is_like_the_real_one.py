@@ -15,7 +15,7 @@ import pytest
 
 from slackwater.sandbox.embedded.server import ApiServer
 from tests.cluster.support.ground import Ground
-from tests.support.apiscript import IN_A_ZONE, SCRIPT, WATCHED, Conversation, seen
+from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.sandboxed import held_with_sandbox
 
@@ -39,7 +39,7 @@ async def held_with(api: aiohttp.ClientSession, namespace: str) -> dict[str, Any
         async with api.get(path.format(ns=namespace), params=params) as answer:
             lines = [line async for line in answer.content]
         watched[path] = seen(lines)
-    answers += await conversation.hold(IN_A_ZONE)
+    answers += await conversation.hold_in_a_zone()
     return {"answers": answers, "watched": watched}
 
 

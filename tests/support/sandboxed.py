@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from slackwater.sandbox.embedded.server import ApiServer
-from tests.support.apiscript import IN_A_ZONE, SCRIPT, WATCHED, Conversation, seen
+from tests.support.apiscript import SCRIPT, WATCHED, Conversation, seen
 
 
 async def held_with_sandbox(server: ApiServer, namespace: str) -> dict[str, Any]:
@@ -22,5 +22,5 @@ async def held_with_sandbox(server: ApiServer, namespace: str) -> dict[str, Any]
         params = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "0.01"}
         async with aclosing(server.watch(path.format(ns=namespace), params=params)) as arriving:
             watched[path] = seen([line async for lines in arriving for line in lines])
-    answers += await conversation.hold(IN_A_ZONE)
+    answers += await conversation.hold_in_a_zone()
     return {"answers": answers, "watched": watched}
