@@ -40,16 +40,16 @@ async def test_a_chart_says_the_value_under_the_pointer_and_its_range_is_in_the_
         page = seen.page
         await opened(page, url, "overview")
         assert await page.locator(".tile canvas").count() == 8
-        plot, line = tile(page, "Nodes").locator(".plot"), tile(page, "Nodes").locator(".told")
+        plot, line = tile(page, "Nodes").locator(".plot"), tile(page, "Nodes").locator(".caption")
         box = await plot.bounding_box()
         assert box is not None
         for share, want in ((0.25, "8 nodes"), (0.85, "10 nodes")):  # two nodes came 35 minutes ago
             await plot.hover(position={"x": share * box["width"], "y": box["height"] / 2})
             assert re.fullmatch(rf"\d\d:\d\d:\d\d: {want}", await line.inner_text())
-            assert "in 15 s" in await tile(page, "Evictions").locator(".told").inner_text(), "all charts follow the pointer"
+            assert "in 15 s" in await tile(page, "Evictions").locator(".caption").inner_text(), "all charts follow the pointer"
         await page.mouse.move(0, 0)
         assert await line.inner_text() == "+2, \N{MINUS SIGN}0 in the last hour"
-        assert await tile(page, "Cost an hour").locator(".told").inner_text() == "USD (formula)"
+        assert await tile(page, "Cost an hour").locator(".caption").inner_text() == "USD (formula)"
         await page.click("a:text-is('week')")
         await page.wait_for_selector(".ranges a[aria-current]:text-is('week')")
         assert await page.evaluate("location.hash") == "#/overview?range=week"
@@ -109,7 +109,7 @@ async def test_a_standby_says_who_leads_and_that_it_knows_no_costs() -> None:
         await opened(seen.page, url, "overview")
         await seen.page.wait_for_selector("#state:has-text('; a standby, slackwater-7d4_abc leads')")
         cost = tile(seen.page, "Cost an hour")
-        assert (await cost.locator(".value").inner_text(), await cost.locator(".told").inner_text()) == (
+        assert (await cost.locator(".value").inner_text(), await cost.locator(".caption").inner_text()) == (
             "\N{EN DASH}",
             "the leader knows it",
         )
@@ -125,11 +125,11 @@ async def test_where_use_is_known_it_stands_beside_what_is_reserved() -> None:
         page = seen.page
         await opened(page, url, "overview")
         cpu = tile(page, "CPU reserved")
-        assert await cpu.locator(".told").inner_text() == f"used now: {percent} %"
+        assert await cpu.locator(".caption").inner_text() == f"used now: {percent} %"
         box = await cpu.locator(".plot").bounding_box()
         assert box is not None
         await cpu.locator(".plot").hover(position={"x": 0.8 * box["width"], "y": box["height"] / 2})
-        assert re.fullmatch(r"[\d:]+: reserved \d+ %, used \d+ %", await cpu.locator(".told").inner_text())
+        assert re.fullmatch(r"[\d:]+: reserved \d+ %, used \d+ %", await cpu.locator(".caption").inner_text())
         await page.locator("#view-overview label:has-text('Colour by') select").select_option("used-cpu")
         await page.wait_for_selector(".heat canvas[aria-label*='by CPU used']")
         await opened(page, url, "nodes")

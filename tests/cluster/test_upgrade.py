@@ -309,7 +309,7 @@ async def goes_on(upgrade: Upgrade, service: SlackwaterProcess, before: Left, *,
 
     await eventually(lost, lambda missing: not missing, within_seconds=60, wanted="nothing of the history lost")
     again = [entry for entry, count in (await upgrade.history(service)).items() if count > 1 or entry[2] == "scale-up"]
-    assert again == [entry for entry in before.history if entry[2] == "scale-up"], "nothing is told or bought twice"
+    assert again == [entry for entry in before.history if entry[2] == "scale-up"], "nothing is noted or bought twice"
     await ask(upgrade, service, "grower", cpu)
 
     async def permit() -> PersistedPermit:

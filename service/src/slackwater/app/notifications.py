@@ -18,7 +18,7 @@ from slackwater_protocol.durations import seconds
 def notification_loop(
     settings: Settings, registry: CollectorRegistry, *, leads: Callable[[], bool], clock: Clock
 ) -> NotificationLoop | None:
-    """The loop; None if nobody is to be told. The registry has no metrics of single nodes, so reading it is quick."""
+    """The loop; None if no webhook is configured. The registry has no metrics of single nodes, so reading it is quick."""
     if (webhook := settings.notifications.webhook) is None:
         return None
     hosts = frozenset(host.lower() for host in webhook.allowed_hosts)

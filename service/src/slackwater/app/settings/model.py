@@ -82,4 +82,4 @@ class Settings(Section):
     explain: Explain = Explain()
     """When pods that wait are explained by Events."""
     notifications: Notifications = Notifications()
-    """Whether a webhook is told of alerts."""
+    """Whether messages about alerts are sent to a webhook."""

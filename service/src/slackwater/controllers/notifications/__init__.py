@@ -1,1 +1,1 @@
-"""Notifications: the alerts' conditions, judged by the leader over its own metrics, and told to a webhook."""
+"""Notifications: the alerts' conditions, judged by the leader over its own metrics, and sent to a webhook."""

@@ -1,4 +1,4 @@
-"""The `notifications` section of the configuration file: a webhook that is told of alerts."""
+"""The `notifications` section of the configuration file: a webhook that receives messages about alerts."""
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ class Notifications(Section):
     """What the leader tells a webhook: alerts that begin and end, as `docs/operations.md` lists them."""
 
     webhook: Webhook | None = None
-    """Whom to tell. Unset by default: nobody."""
+    """The receiver of messages about alerts. Unset by default: none are sent."""
     interval: WindowTime = Field(default=Duration(5 * MINUTE), examples=["5m"])
     """The shortest duration between two messages; one message has all that began or ended in between. 5m by default."""
     names: Switch = False

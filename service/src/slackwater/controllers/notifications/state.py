@@ -1,7 +1,7 @@
 """Which alerts fire, and what the webhook's receiver does not know yet.
 
 In: the metrics of each minute. Out: one message for all that began or ended since the last one that was delivered. An alert
-that began and ended in between is not told. There is no queue: at most `MOST_FIRING` series of alerts are followed.
+that began and ended in between is not sent. There is no queue: at most `MOST_FIRING` series of alerts are followed.
 """
 
 import re

@@ -32,7 +32,7 @@ export class ResourceBar {
   // `used`: null where it is not known.
   fill({ total, watermark, reserved, buffer, capacityPressure, held, used }) {
     const share = (part) => `${Math.max(0, Math.min(100, (100 * part) / Math.max(total, 1)))}%`;
-    const told = amount[this.resource];
+    const format = amount[this.resource];
     this.bar.className = reserved > total ? "bar over" : "bar";
     this.parts.reserved.style.width = share(reserved - buffer);
     this.parts.buffer.style.width = share(buffer);
@@ -40,16 +40,16 @@ export class ResourceBar {
     this.mark.style.left = share(watermark);
     this.pressure.style.width = share(capacityPressure);
     this.use.style.width = share(used ?? 0);
-    const words = [`${TITLES[this.resource]}: ${told(reserved)} of ${told(total)} reserved, ${percent(reserved, total)}`];
-    if (used !== null) words.push(`${told(used)} in use`);
-    if (buffer) words.push(`buffer ${told(buffer)}`);
-    if (held) words.push(`held ${told(held)}`);
-    words.push(`watermark ${told(watermark)}`);
-    if (capacityPressure) words.push(`pressure ${told(capacityPressure)}`);
+    const words = [`${TITLES[this.resource]}: ${format(reserved)} of ${format(total)} reserved, ${percent(reserved, total)}`];
+    if (used !== null) words.push(`${format(used)} in use`);
+    if (buffer) words.push(`buffer ${format(buffer)}`);
+    if (held) words.push(`held ${format(held)}`);
+    words.push(`watermark ${format(watermark)}`);
+    if (capacityPressure) words.push(`pressure ${format(capacityPressure)}`);
     if (reserved > total) words.push("over Total");
     const text = words.join(", ");
     setAttribute(this.bar, "aria-label", text);
     setAttribute(this.element, "title", text);
-    setText(this.amount, `${told(reserved)} / ${told(total)}`);
+    setText(this.amount, `${format(reserved)} / ${format(total)}`);
   }
 }

@@ -34,20 +34,20 @@ export class Chart {
   // `lines`: {name, label, colour} of the figures; `bars` for those that count; `read(value)` scales a value, `text(value)` says it; `most` is the least top of the scale, `whole`: only whole numbers stand beside it.
   constructor({ title, lines, bars = false, read = (value) => value, text, most = 1, whole = false }) {
     Object.assign(this, { title, lines, bars, read, text, most, incrs: whole ? WHOLE : undefined });
-    this.told = el("p", { class: "told dim" });
+    this.caption = el("p", { class: "caption dim" });
     this.plot = el("div", { class: "plot", role: "img", "aria-label": title });
-    this.element = el("div", { class: "chart" }, this.plot, this.told);
+    this.element = el("div", { class: "chart" }, this.plot, this.caption);
     new ResizeObserver(() => this.fit()).observe(this.plot);
     SCHEME.addEventListener("change", () => this.chart?.redraw());
   }
 
-  // The points of a ring of `/series`, which range they are, and what is said below where nobody points. `anew`: the points are others than before.
-  draw(ring, range, rest, anew) {
+  // The points of a ring of `/series`, which range they are, and what is said below where nobody points. `changed`: the points are others than before.
+  draw(ring, range, rest, changed) {
     if (this.rest !== rest) {
       this.rest = rest;
-      if (!this.pointed) setText(this.told, rest);
+      if (!this.pointed) setText(this.caption, rest);
     }
-    if (!anew) return;
+    if (!changed) return;
     const known = ring.points[this.lines[0].name] ?? [];
     const first = ring.end - known.length * ring.stepSeconds;
     const points = this.lines.map(({ name }) => (ring.points[name] ?? []).map((value) => (value === null ? null : this.read(value))));
@@ -114,10 +114,10 @@ export class Chart {
       const at = data[0][index];
       const known = this.lines.map(({ label }, line) => [label, data[line + 1][index]]).filter(([, value]) => value !== null && value !== undefined);
       const values = known.length ? known.map(([label, value]) => (known.length > 1 ? `${label} ${this.text(value)}` : this.text(value))) : ["unknown"];
-      setText(this.told, `${range === "hour" ? "" : `${date(at)} `}${range === "hour" ? clock(at) : minutes(at)}: ${values.join(", ")}${this.bars ? ` in ${step(ring.stepSeconds)}` : ""}`);
+      setText(this.caption, `${range === "hour" ? "" : `${date(at)} `}${range === "hour" ? clock(at) : minutes(at)}: ${values.join(", ")}${this.bars ? ` in ${step(ring.stepSeconds)}` : ""}`);
       return;
     }
-    setText(this.told, this.rest);
+    setText(this.caption, this.rest);
   }
 }
 

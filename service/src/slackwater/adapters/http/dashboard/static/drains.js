@@ -49,7 +49,7 @@ class DrainsView {
     const bad = drain.phase === "unmarking";
     const head = ["Pod", "Now", "Goes to"].map((title) => el("th", { scope: "col" }, title));
     const pods = drain.podsTotal ? el("details", { open, "data-node": drain.node },
-      el("summary", {}, `${many(drain.podsTotal, "pod")}, ${number(left)} still there${drain.podsTotal > drain.pods.length ? `; the first ${drain.pods.length} are told` : ""}`),
+      el("summary", {}, `${many(drain.podsTotal, "pod")}, ${number(left)} still there${drain.podsTotal > drain.pods.length ? `; the first ${drain.pods.length} are listed` : ""}`),
       el("table", { class: "free", "aria-label": `Pods of ${drain.node}` }, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...drain.pods.map((pod) => this.pod(pod))))) : el("p", {}, "No pod has to leave.");
     return el("article", { class: "card", "aria-label": `Removal of ${drain.node}` },
       el("h3", {}, whyLink("nodes", drain.node), tag(PHASES[drain.phase] ?? drain.phase, bad ? "bad" : "warn")),

@@ -20,8 +20,8 @@ class GroupsView {
   draw(state) {
     const loop = state.sections.autoscaler;
     const text = JSON.stringify(loop);
-    if (this.told === text) return;
-    this.told = text;
+    if (this.shown === text) return;
+    this.shown = text;
     if (!loop) {
       this.element.replaceChildren(empty("The autoscaler is off, or its first loop has not ended."));
       return;

@@ -36,14 +36,14 @@ export class HeatMap {
     this.cells = [];
     this.at = 0;
     this.canvas = el("canvas", { tabindex: 0, role: "img", "aria-label": "Nodes by reserved share" });
-    this.told = el("p", { class: "dim told", role: "status" });
+    this.caption = el("p", { class: "dim caption", role: "status" });
     this.by = choice("Blocks by", Object.entries(FACETS), (value) => choose("by", value));
     this.colour = choice("Colour by", Object.entries(SHARES).map(([value, [text]]) => [value, text]), (value) => choose("colour", value));
     const texts = BANDS.map((least, at) => (at ? (BANDS[at + 1] ? `${least} to ${BANDS[at + 1]} %` : `${least} % or more`) : `below ${BANDS[1]} %`));
     const key = el("ul", { class: "legend", "aria-label": "What the colours show" }, ...texts.map((text, at) => el("li", {}, el("span", { class: `cell heat${at}`, "aria-hidden": "true" }), text)),
       el("li", {}, el("span", { class: "cell pressed", "aria-hidden": "true" }), "pressure or over Total"), el("li", {}, el("span", { class: "cell away", "aria-hidden": "true" }), "takes no pods"));
     this.place = el("div", {}, this.canvas);
-    this.element = el("div", { class: "heat" }, el("div", { class: "tools" }, this.by.element, this.colour.element), key, this.place, this.told);
+    this.element = el("div", { class: "heat" }, el("div", { class: "tools" }, this.by.element, this.colour.element), key, this.place, this.caption);
     this.canvas.addEventListener("mousemove", (event) => this.hover(event));
     this.canvas.addEventListener("click", (event) => { this.hover(event); this.enter(); });
     this.canvas.addEventListener("keydown", (event) => this.pressed(event));
@@ -59,7 +59,7 @@ export class HeatMap {
     if (!state.line || !width) return;
     this.by.select.value = query.get("by") in FACETS ? query.get("by") : "group";
     this.colour.select.value = query.get("colour") in SHARES ? query.get("colour") : "most";
-    const [told, share] = SHARES[this.colour.select.value];
+    const [title, share] = SHARES[this.colour.select.value];
     const { use } = state.sections;
     for (const option of this.colour.select.options) option.hidden = option.value.startsWith("used-") && !use;
     const shares = state.nodes.names.map((_, row) => share(state.line, row, use));
@@ -75,7 +75,7 @@ export class HeatMap {
       this.canvas.style.height = `${height}px`;
     }
     const full = shares.filter((one) => one >= 0.9).length;
-    setAttribute(this.canvas, "aria-label", `${many(shares.length, "node")}, ${full} of them at least 90 % full by ${told}. Arrow keys move, Enter opens a node.`);
+    setAttribute(this.canvas, "aria-label", `${many(shares.length, "node")}, ${full} of them at least 90 % full by ${title}. Arrow keys move, Enter opens a node.`);
     this.paint();
   }
 
@@ -203,7 +203,7 @@ export class HeatMap {
     const flags = line.flags[cell.row];
     const marks = [flags & NOT_READY ? "not ready" : "", flags & CORDONED ? "cordoned" : "", flags & QUARANTINED ? "quarantined" : ""].filter(Boolean);
     const facets = Object.keys(FACETS).map((facet) => this.state.facetOf(facet, cell.row)).filter(Boolean);
-    setText(this.told, `${nodes.names[cell.row]}: ${part("CPU", "cpu")}, ${part("memory", "memory")}, ${many(line.pods[cell.row], "pod")}, ${[...facets, ...marks].join(", ")}`);
+    setText(this.caption, `${nodes.names[cell.row]}: ${part("CPU", "cpu")}, ${part("memory", "memory")}, ${many(line.pods[cell.row], "pod")}, ${[...facets, ...marks].join(", ")}`);
   }
 
   enter() {

@@ -39,11 +39,11 @@ class Tile {
     this.element = el("li", { class: "tile" }, el("a", { href: `#/${tile.link}` }, el("span", {}, tile.title), this.value), this.chart.element);
   }
 
-  draw(state, range, anew) {
+  draw(state, range, changed) {
     const { tile } = this;
     const ring = state.sections.series?.[range];
     setText(this.value, tile.bars ? number(ring ? sum(ring, tile.name) : 0) : tile.now(state));
-    if (ring) this.chart.draw(ring, range, this.rest(state, ring, range), anew);
+    if (ring) this.chart.draw(ring, range, this.rest(state, ring, range), changed);
   }
 
   rest(state, ring, range) {
@@ -97,8 +97,8 @@ class Overview {
   drawLately(state) {
     const found = collapsed(state.list("timeline").entries.filter((entry) => !EVERYDAY.has(entry.kind))).slice(0, WALL.matches ? ON_WALL : LATELY);
     const text = found.map((entries) => `${entries[0].number} ${entries.length}`).join();
-    if (this.told === text) return;
-    this.told = text;
+    if (this.shown === text) return;
+    this.shown = text;
     redrawn(this.lately, found, [el("li", { class: "dim" }, "Nothing but pods that were placed.")]);
   }
 

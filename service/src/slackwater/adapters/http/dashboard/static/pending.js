@@ -74,8 +74,8 @@ class PendingView {
     try {
       const answer = await fetch(`/explain/pods/${encodeURIComponent(entry.namespace)}/${encodeURIComponent(entry.name)}?format=json`);
       if (answer.ok) {
-        const told = await answer.json();
-        text = told.remedies.length ? `Would help: ${told.remedies[0].change}` : "No single change that was tried would help; open it for the reasons.";
+        const found = await answer.json();
+        text = found.remedies.length ? `Would help: ${found.remedies[0].change}` : "No single change that was tried would help; open it for the reasons.";
       }
     } catch { text = ""; }
     if (this.help.size > 500) this.help.clear();

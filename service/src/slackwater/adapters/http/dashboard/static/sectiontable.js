@@ -8,7 +8,7 @@ const FEW = 8;
 
 export class SectionTable {
   // `list(state)` gives {total, entries} where they are no section of their own. `columns`: {title, width, class, text(entry)}; the first is the link, which `link(entry)` points as [kind, name] or null.
-  constructor({ section, list = (state) => state.list(section), label, one, columns, link, key, nothing, words, rest = "the first are told" }) {
+  constructor({ section, list = (state) => state.list(section), label, one, columns, link, key, nothing, words, rest = "the first are listed" }) {
     Object.assign(this, { list, label, one, columns, link, key, nothing, words, rest });
   }
 

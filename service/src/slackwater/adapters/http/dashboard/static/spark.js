@@ -29,7 +29,7 @@ export class Sparkline {
     });
     if (known.length === 1) path += "h1";
     this.path.setAttribute("d", path);
-    const told = known.length ? `${this.label}: now ${text(known.at(-1))}, highest ${text(Math.max(...known))}` : `${this.label}: no values yet`;
-    if (this.element.getAttribute("aria-label") !== told) this.element.setAttribute("aria-label", told);
+    const label = known.length ? `${this.label}: now ${text(known.at(-1))}, highest ${text(Math.max(...known))}` : `${this.label}: no values yet`;
+    if (this.element.getAttribute("aria-label") !== label) this.element.setAttribute("aria-label", label);
   }
 }
