@@ -126,20 +126,22 @@ def ops_app(
 ) -> FastAPI:
     """Creates the ASGI application.
 
-    `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run. `listeners` are the open
-    dashboard streams; the caller closes them at shutdown. The caller also runs the dashboard's observer, which is
-    `state.observer` of the returned application. `certificates` has an entry for each listener with TLS, by listener name.
-    `node_use` returns what nodes use, None if that is not known. `shadow`: nothing is written.
-    `assumed`: what every page says that is assumed, "" for nothing.
+    `autoscaler` returns the last loop as JSON values, None if it does not run. The caller closes `listeners`, the open streams
+    of dashboards, at shutdown, and runs the dashboard's observer, `app.state.observer`. `certificates`: by listener with TLS.
+    `node_use`: what nodes use, None if not known. `shadow`: nothing is written. `assumed`: what every page says is assumed.
     """
     titles = {"title": "Slackwater ops", "version": __version__, "docs_url": None, "redoc_url": None}
     app = AnsweringApp(_ANSWERS, openapi_url="/openapi.json", responses=FORBIDDEN_ANSWER, **titles)
     app.add_middleware(OwnNames)
     _add_health(app, readiness, "ok\n" if not shadow else f"ok\n{SHADOW}\n")
     sources = StatusSources(
-        settings=settings, autoscaler=autoscaler, event_sources=event_sources, leader=leader,
-        certificates=certificates, shadow=shadow,
-    )  # fmt: skip
+        settings=settings,
+        autoscaler=autoscaler,
+        event_sources=event_sources,
+        leader=leader,
+        certificates=certificates,
+        shadow=shadow,
+    )
     status = StatusOf(state_machine, readiness, sources, clock)
     _add_dump(app, state_machine, sources, clock)
     add_status(app, status)
@@ -147,7 +149,6 @@ def ops_app(
     add_pages(app, always)
     about = partial(_about, status, sources)
     observer = DashboardObserver(state_machine, decision_log, about, node_use=node_use, clock=clock, wall=wall)
-    app.state.observer = observer
     frames = Frames(state_machine, observer, about=about, clock=clock, wall=wall)
     add_series(app, observer)
     add_stream(app, frames, listeners, ready=lambda: readiness.ready)
@@ -158,6 +159,7 @@ def ops_app(
     add_what_if(app, what_if, ready=lambda: readiness.ready)
     _add_metrics(app, state_machine, registry)
     app.add_middleware(OpsThrottle)
+    app.state.observer = observer
     return app
 
 

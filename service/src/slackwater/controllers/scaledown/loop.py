@@ -142,8 +142,8 @@ class ScaleDownLoop:
         return replace(policy, enabled=False) if "scale-down" in self._state_machine.paused else policy
 
     def warned(self, warning: MachineWarning) -> bool:
-        """Begins the removal of a node whose machine stops, or may stop. False if the warning should be repeated, because node groups
-        are not known yet.
+        """Begins the removal of a node whose machine stops, or may stop. False if the warning is to be repeated, because
+        node groups are not known yet.
 
         What stops in any case is emptied even if scale-down is off or paused: its pods leave in order, or with their machine.
         """

@@ -131,21 +131,23 @@ def claims(api: ApiReads, pool: str | None = None) -> AsyncIterator[ClaimWire]:
 
 
 async def pool(api: ApiReads, group: GroupName, name: str) -> PoolWire | None:
-    answer = await get(api, f"{POOLS_PATH}/{name}")
-    if answer.status == NOT_FOUND:
-        return None
-    if answer.status != OK:
-        raise refusal(group, f"get NodePool {name}", answer)
-    return _POOL.decode(answer.body)
+    body = await _object(api, group, f"{POOLS_PATH}/{name}", f"NodePool {name}")
+    return None if body is None else _POOL.decode(body)
 
 
 async def claim(api: ApiReads, group: GroupName, name: str) -> ClaimWire | None:
-    answer = await get(api, f"{CLAIMS_PATH}/{name}")
+    body = await _object(api, group, f"{CLAIMS_PATH}/{name}", f"NodeClaim {name}")
+    return None if body is None else _CLAIM.decode(body)
+
+
+async def _object(api: ApiReads, group: GroupName, path: str, title: str) -> bytes | None:
+    """The object at the path; None if there is none. Raises `ProviderError`."""
+    answer = await get(api, path)
     if answer.status == NOT_FOUND:
         return None
     if answer.status != OK:
-        raise refusal(group, f"get NodeClaim {name}", answer)
-    return _CLAIM.decode(answer.body)
+        raise refusal(group, f"get {title}", answer)
+    return answer.body
 
 
 async def failure(api: ApiReads, name: str) -> EventWire | None:
