@@ -127,7 +127,7 @@ def ops_app(
     """Creates the ASGI application.
 
     `autoscaler` returns the last loop as JSON values, None if it does not run. The caller closes `listeners`, the open streams
-    of dashboards, at shutdown, and runs the dashboard's observer, `app.state.observer`. `certificates`: by listener with TLS.
+    of dashboards, at shutdown, and runs the dashboard's observer, its `state.observer`. `certificates`: by listener with TLS.
     `node_use`: what nodes use, None if not known. `shadow`: nothing is written. `assumed`: what every page says is assumed.
     """
     titles = {"title": "Slackwater ops", "version": __version__, "docs_url": None, "redoc_url": None}
