@@ -215,7 +215,7 @@ async def test_open_details_stay_open_over_updates() -> None:
     async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
         page = seen.page
         await page.goto(f"{url}/#/pending")
-        await page.click("#view-pending details summary")
+        await page.click("#view-pending details[data-key] summary")
         for number in range(3):
             before = await page.get_attribute("html", "data-seq")
             state_machine.apply(PodSeen(a_pod(f"more-{number}", cpu="2", message="full")), Instant(now + number))
