@@ -1,4 +1,5 @@
-"""The objects of the API server that several adapters read: the decoder of its JSON, metadata, pages of lists, ConfigMaps.
+"""What several adapters read of the API server: the decoder of its JSON, metadata, conditions, requirements, pages of lists,
+ConfigMaps.
 
 msgspec skips the fields that nobody reads by recursion, and Python ends that after 1,000 levels. The API server stores 10,000:
 anybody may write them into `managedFields` or into a claim's opaque parameters, and one such object would make a whole list
@@ -17,6 +18,9 @@ T = TypeVar("T")
 #: Numbers of the API's width: larger ones are refused by the decoder.
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+#: The API always writes text; files written by people also have numbers.
+Quantity = str | int | float
 
 #: The API server's limit (k8s.io/apimachinery's JSON decoder), and some more for what stands around an object. Skipping a level
 #: takes less than 50 bytes of the C stack.
@@ -117,6 +121,21 @@ class ObjectWire(Wire):
 
 class ConfigMapWire(ObjectWire):
     data: dict[str, str] | None = None
+
+
+class ConditionWire(Wire):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class RequirementWire(Wire):
+    """A requirement on labels or fields."""
+
+    key: str = ""
+    operator: str = ""
+    values: list[str] | None = None
 
 
 class ListMetaWire(Wire):

@@ -4,7 +4,7 @@ A selector is a tuple of requirements, all of which must hold: an empty tuple se
 API's absent selector). `SelectorIndex` finds, among many selectors, those that select given labels.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -65,8 +65,9 @@ def whole_number(text: str | None) -> int | None:
 _STRICT: Final = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 
 
-def karpenter_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+def karpenter_requirement(key: str, operator: str, listed: Iterable[str] | None) -> Requirement:
     """A requirement of Karpenter's objects. Raises ValueError."""
+    values = tuple(listed or ())
     if operator not in _STRICT:
         return Requirement(key, operator, values)
     strict, step = _STRICT[operator]

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire
+from slackwater.adapters.api_objects import ConditionWire, ObjectDecoder, ObjectMetaWire
 from slackwater.adapters.kube.eviction_facts import (
     DEFAULT_GRACE_SECONDS,
     EvictionFactsReader,
@@ -28,7 +28,6 @@ from slackwater.adapters.kube.structs import (
     BudgetSpecWire,
     BudgetStatusWire,
     BudgetWire,
-    ConditionWire,
     IdentityWire,
     MetaWire,
     NodeStatusWire,

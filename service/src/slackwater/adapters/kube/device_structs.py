@@ -8,8 +8,8 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, field
 
-from slackwater.adapters.api_objects import Int64, ObjectMetaWire, Wire
-from slackwater.adapters.kube.structs import ConditionWire, NodeSelectorWire, Quantity
+from slackwater.adapters.api_objects import ConditionWire, Int64, ObjectMetaWire, Quantity, Wire
+from slackwater.adapters.kube.structs import NodeSelectorWire
 from slackwater.model.devices import MOST_RESULTS, DeviceTaint, DeviceToleration
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.api_objects import ObjectDecoder
+from slackwater.adapters.api_objects import ObjectDecoder, Quantity
 from slackwater.adapters.kube.device_structs import (
     AskWire,
     AttributeWire,
@@ -36,7 +36,7 @@ from slackwater.adapters.kube.device_structs import (
     TaintSelectorWire,
 )
 from slackwater.adapters.kube.pod_constraints import node_term
-from slackwater.adapters.kube.structs import NodeSelectorWire, Quantity
+from slackwater.adapters.kube.structs import NodeSelectorWire
 from slackwater.model.devices import (
     AllocatedDevice,
     Allocation,

@@ -14,12 +14,11 @@ import msgspec
 from msgspec import field, structs
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiPort, ask
-from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, Quantity, Wire
 from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
 from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
-from slackwater.adapters.kube.structs import Quantity
 from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey

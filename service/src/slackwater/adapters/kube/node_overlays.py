@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from slackwater.adapters.api_objects import Int32, ObjectDecoder, Wire
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, RequirementWire, Wire
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.model.prices import PriceOverlay
 from slackwater.model.selectors import karpenter_requirement
@@ -18,14 +18,8 @@ OVERLAYS_PATH: Final = "/apis/karpenter.sh/v1alpha1/nodeoverlays"
 _ADJUSTMENT: Final = re.compile(r"([+-])([0-9]*\.?[0-9]+)(%?)")
 
 
-class _RequirementWire(Wire):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
 class _Spec(Wire):
-    requirements: list[_RequirementWire] | None = None
+    requirements: list[RequirementWire] | None = None
     weight: Int32 = 0
     price: str | None = None
     price_adjustment: str | None = None
@@ -44,9 +38,7 @@ def decode_overlay(raw: bytes | msgspec.Raw) -> PriceOverlay | None:
     if spec.price is None and spec.price_adjustment is None:
         return None
     try:
-        requirements = tuple(
-            karpenter_requirement(each.key, each.operator, tuple(each.values or ())) for each in spec.requirements or ()
-        )
+        requirements = tuple(karpenter_requirement(each.key, each.operator, each.values) for each in spec.requirements or ())
     except ValueError as err:
         raise ValueError(f"spec.{err}") from err
     if spec.price is not None:

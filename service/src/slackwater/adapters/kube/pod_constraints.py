@@ -11,7 +11,7 @@ them twice changes nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from slackwater.adapters.api_objects import ObjectDecoder
+from slackwater.adapters.api_objects import ObjectDecoder, RequirementWire
 from slackwater.adapters.kube.pod_requests import NOTHING_ASKED, Ask, is_extended, read_requests
 from slackwater.adapters.kube.structs import (
     AffinityWire,
@@ -19,7 +19,6 @@ from slackwater.adapters.kube.structs import (
     PodAffinityWire,
     PodTermWire,
     PodWire,
-    RequirementWire,
     SelectorWire,
     SpreadWire,
     VolumeWire,

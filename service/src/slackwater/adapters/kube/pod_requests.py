@@ -15,6 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
+from slackwater.adapters.api_objects import Quantity
 from slackwater.adapters.kube.structs import (
     AmountsRaw,
     ContainerStatusWire,
@@ -22,7 +23,6 @@ from slackwater.adapters.kube.structs import (
     PodSpecWire,
     PodStatusWire,
     PodWire,
-    Quantity,
     ResourcesWire,
 )
 from slackwater.model.devices import CLASS_RESOURCE_PREFIX

@@ -7,15 +7,10 @@ from typing import Final
 import msgspec
 from msgspec import field
 
-from slackwater.adapters.api_objects import Int32, ObjectDecoder, ObjectWire, Wire
+from slackwater.adapters.api_objects import Int32, ObjectDecoder, ObjectWire, Quantity, Wire
 from slackwater.adapters.kube.pod_constraints import node_term, selector_of
 from slackwater.adapters.kube.pod_requests import whole
-from slackwater.adapters.kube.structs import (
-    InTreeDisksWire,
-    NodeSelectorWire,
-    Quantity,
-    SelectorWire,
-)
+from slackwater.adapters.kube.structs import InTreeDisksWire, NodeSelectorWire, SelectorWire
 from slackwater.adapters.kube.translation import in_tree_disks, migrated_terms
 from slackwater.model.pod_constraints import InlineDisk
 from slackwater.model.storage import (

@@ -4,12 +4,17 @@ from typing import Final
 
 from msgspec import Raw, Struct, field
 
-from slackwater.adapters.api_objects import BaseMetaWire, Int32, Int64, ObjectWire, Wire
+from slackwater.adapters.api_objects import (
+    BaseMetaWire,
+    ConditionWire,
+    Int32,
+    Int64,
+    ObjectWire,
+    RequirementWire,
+    Wire,
+)
 from slackwater.model.objects import Taint
 from slackwater_protocol import names
-
-#: The API always writes text; files written by people also have numbers.
-Quantity = str | int | float
 
 
 class AnnotationsWire(Struct, gc=False):
@@ -84,13 +89,6 @@ class ResourcesWire(Wire):
     limits: AmountsRaw = NO_AMOUNTS
 
 
-class ConditionWire(Wire):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class PortWire(Wire):
     host_port: Int32 = 0
     host_ip: str = field(name="hostIP", default="")
@@ -108,12 +106,6 @@ class ContainerWire(Wire):
     restart_policy: str | None = None
     ports: list[PortWire] | None = None
     restart_policy_rules: list[RestartRuleWire] | None = None
-
-
-class RequirementWire(Wire):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
 
 
 class NodeSelectorTermWire(Wire):

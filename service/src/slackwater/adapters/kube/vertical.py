@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from slackwater.adapters.api_objects import OwnerWire, Wire
+from slackwater.adapters.api_objects import OwnerWire, Quantity, Wire
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.pod_requests import container_requests, held_requests, pod_requests, read_requests, resize_pending
-from slackwater.adapters.kube.structs import ContainerWire, MetaWire, PodWire, Quantity
+from slackwater.adapters.kube.structs import ContainerWire, MetaWire, PodWire
 from slackwater.model.interning import cached_texts
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.resources import LARGEST_AMOUNT, Amounts

@@ -10,9 +10,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.api_objects import Int32, Wire
+from slackwater.adapters.api_objects import Int32, Quantity, Wire
 from slackwater.adapters.kube.errors import UNREADABLE
-from slackwater.adapters.kube.structs import Quantity
 from slackwater.app.offline.limit_ranges import LimitRange, Object, nanos_of
 from slackwater.app.offline.objects import (
     DAEMON_SET,

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.adapters.api_objects import Wire
-from slackwater.adapters.kube.structs import Quantity
+from slackwater.adapters.api_objects import Quantity, Wire
 from slackwater.model.resources import InitRequest, pod_nanos
 from slackwater_protocol.units import Bytes, MilliCpu, parse_nanos, quantity_text_cpu, quantity_text_memory
 

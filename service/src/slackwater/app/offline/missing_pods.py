@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from slackwater.adapters.api_objects import Int32, Wire
+from slackwater.adapters.api_objects import ConditionWire, Int32, Wire
 from slackwater.adapters.kube.auxiliary import decode_job, decode_selector
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.eviction_facts import controller_of
@@ -53,13 +53,8 @@ class Missing:
     remarks: dict[PodKey, str] = field(default_factory=dict)
 
 
-class _Condition(Wire):
-    type: str = ""
-    status: str = ""
-
-
 class _Status(Wire):
-    conditions: tuple[_Condition, ...] = ()
+    conditions: tuple[ConditionWire, ...] = ()
     succeeded: Int32 = 0
 
 

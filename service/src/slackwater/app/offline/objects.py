@@ -25,12 +25,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.adapters.api_objects import Wire, without_nulls
+from slackwater.adapters.api_objects import Quantity, Wire, without_nulls
 from slackwater.adapters.kube.auxiliary import decode_replicas
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.eviction_facts import controller_of
-from slackwater.adapters.kube.structs import AffinityWire, Quantity, SpreadWire, TolerationWire
+from slackwater.adapters.kube.structs import AffinityWire, SpreadWire, TolerationWire
 from slackwater.app.offline.limit_ranges import Object, containers_of, totals
 from slackwater.fit.remaining_pdb_tracker import DEPLOYMENT, Scales
 from slackwater.model.auxiliary import ControllerKey

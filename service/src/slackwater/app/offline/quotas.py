@@ -9,8 +9,7 @@ from typing import Final
 
 import msgspec
 
-from slackwater.adapters.api_objects import Wire
-from slackwater.adapters.kube.structs import Quantity
+from slackwater.adapters.api_objects import Quantity, Wire
 from slackwater.app.offline.limit_ranges import Object, Totals, amounts_of, containers_of, nanos_of, text_of, totals
 from slackwater.app.offline.objects import FoundObject
 

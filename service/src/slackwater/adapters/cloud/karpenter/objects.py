@@ -7,10 +7,18 @@ import msgspec
 from msgspec import field
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads, ask, get
-from slackwater.adapters.api_objects import Int32, ListWire, ObjectDecoder, ObjectWire, Wire
+from slackwater.adapters.api_objects import (
+    ConditionWire,
+    Int32,
+    ListWire,
+    ObjectDecoder,
+    ObjectWire,
+    Quantity,
+    RequirementWire,
+    Wire,
+)
 from slackwater.adapters.cloud.apiserver import CREATED, NOT_FOUND, OK, listed, refusal
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.selectors import Requirement, karpenter_requirement
 
 POOLS_PATH: Final = "/apis/karpenter.sh/v1/nodepools"
 CLAIMS_PATH: Final = "/apis/karpenter.sh/v1/nodeclaims"
@@ -23,16 +31,6 @@ HOPELESS: Final = "InsufficientCapacityError"
 #: Statuses of a successful deletion. 202: the NodeClaim has finalizers and is being deleted; 409: it is gone, and another one
 #: has its name.
 _DELETED: Final = frozenset({OK, 202, NOT_FOUND, 409})
-
-
-class RequirementWire(Wire):
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-    def read(self) -> Requirement:
-        """Raises ValueError."""
-        return karpenter_requirement(self.key, self.operator, tuple(self.values or ()))
 
 
 class TaintWire(Wire, omit_defaults=True):
@@ -78,7 +76,7 @@ class DisruptionWire(Wire):
 class _PoolSpecWire(Wire):
     template: TemplateWire = field(default_factory=TemplateWire)
     disruption: DisruptionWire = field(default_factory=DisruptionWire)
-    limits: dict[str, str | int | float] | None = None
+    limits: dict[str, Quantity] | None = None
     weight: Int32 = 0
     replicas: int | None = None
 
@@ -87,18 +85,11 @@ class PoolWire(ObjectWire):
     spec: _PoolSpecWire = field(default_factory=_PoolSpecWire)
 
 
-class ConditionWire(Wire):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class _ClaimStatusWire(Wire):
     provider_id: str = field(name="providerID", default="")
     node_name: str = ""
-    capacity: dict[str, str | int | float] | None = None
-    allocatable: dict[str, str | int | float] | None = None
+    capacity: dict[str, Quantity] | None = None
+    allocatable: dict[str, Quantity] | None = None
     conditions: list[ConditionWire] | None = None
 
 

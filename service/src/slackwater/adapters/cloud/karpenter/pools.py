@@ -18,7 +18,7 @@ from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, GroupOptions
 from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
-from slackwater.model.selectors import holds
+from slackwater.model.selectors import holds, karpenter_requirement
 from slackwater_protocol.durations import SECOND, parse_duration
 from slackwater_protocol.units import parse_nanos
 
@@ -84,7 +84,9 @@ def offerings_of(pool: PoolWire, offerings: Iterable[Offering]) -> dict[VariantI
 
 def rule_of(pool: PoolWire) -> Callable[[Offering], bool]:
     """Whether a new node of an offering meets the NodePool's requirements. Raises ValueError."""
-    own, requirements = _own_labels(pool), [each.read() for each in pool.spec.template.spec.requirements or ()]
+    own = _own_labels(pool)
+    listed = pool.spec.template.spec.requirements or ()
+    requirements = [karpenter_requirement(each.key, each.operator, each.values) for each in listed]
 
     def meets(offering: Offering) -> bool:
         labels = {**offering.labels, **own}
