@@ -173,13 +173,8 @@ class Service(ObservingService):
         return answer
 
     @property
-    def ready(self) -> bool:
-        """Can filter answer: has everything been listed, and is the scoring snapshot up to date?"""
-        return not self.unlisted
-
-    @property
     def unlisted(self) -> Sequence[str]:
-        """What readiness waits for."""
+        """What readiness waits for: filter can answer once everything is listed and the scoring snapshot is up to date."""
         if self.intake.ready and self.scoring_loop is not None and not self.scoring_loop.caught_up.is_set():
             return ["scores of nodes"]
         return self.intake.unlisted

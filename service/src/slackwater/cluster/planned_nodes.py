@@ -69,7 +69,7 @@ class PlannedNodes:
         for uid in () if group is None else group.nodes.popleft():
             self._came[uid] = now
             pod = self._pods.known(uid)
-            waits = pod is not None and pod.node is None and not pod.ended and not self._holds.has(uid)
+            waits = pod is not None and pod.pending and not self._holds.has(uid)
             if pod is not None and waits and fits_on(pod.need, self._ledger.columns, row):
                 self._holds.put(HoldKey(uid, "plan"), Hold(key=pod.key, row=row, amounts=pod.need, nominee=pod.priority))
 

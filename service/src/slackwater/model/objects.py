@@ -187,6 +187,11 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
         return self.renewed_kind, self.renewed_labels, self.priority
 
     @property
+    def pending(self) -> bool:
+        """Has the pod no node, and has it not ended?"""
+        return self.node is None and not self.ended
+
+    @property
     def migratable(self) -> bool:
         """Is the pod a virtual machine that may be migrated? A protection for a time does not count here, since this code has
         no wall clock; drains check it (`fit.drainability`)."""

@@ -45,6 +45,7 @@ from slackwater.runtime.dump_answer import (
     QueuedMachine,
     State,
     Value,
+    named,
 )
 from slackwater.runtime.state_machine import StateMachine
 
@@ -109,14 +110,14 @@ def state_of(dump: Dump, *, autoscaler: Value | None = None, configuration: Valu
             _counted(dump, uid, reservation)
             for uid, reservation in sorted(dump.reservations.items(), key=lambda item: (item[1].key, item[0]))
         ],
-        pending=[_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.node is None and not pod.ended],
+        pending=[_pending(pod) for pod in sorted(dump.pods, key=lambda pod: pod.key) if pod.pending],
         holds=[_hold(dump, key, hold) for key, hold in sorted(dump.holds, key=lambda item: (item[1].key, item[0]))],
         quarantine=[
             QuarantinedNode(node=name, why=found.why, since_seconds=round(dump.now - found.since, 3))
             for name, found in sorted(dump.quarantine)
         ],
         nominations=[
-            DumpedNomination(**_named(miss.key), uid=uid, node=miss.nominated, tried=sorted(miss.tried))
+            DumpedNomination(**named(miss.key), uid=uid, node=miss.nominated, tried=sorted(miss.tried))
             for uid, miss in sorted(dump.sample_miss, key=lambda item: (item[1].key, item[0]))
             if miss.nominated is not None
         ],
@@ -137,25 +138,21 @@ def state_of(dump: Dump, *, autoscaler: Value | None = None, configuration: Valu
             key=lambda permit: (permit.namespace, permit.name, permit.uid),
         ),
         migration_queue=[
-            QueuedMachine(**_named(names.get(uid)), uid=uid, node=node, load1_micro=load, joined=joined)
+            QueuedMachine(**named(names.get(uid)), uid=uid, node=node, load1_micro=load, joined=joined)
             for node, uid, load, joined in dump.queue
         ],
         migrations=[_migration(dump, move, phases.get(move.key)) for move in sorted(dump.moves, key=lambda move: move.key)],
         migration_backoffs=[
-            DumpedBackoff(**_named(key), failures=backoff.failures, ends_in_seconds=_seconds(backoff.until, dump.now))
+            DumpedBackoff(**named(key), failures=backoff.failures, ends_in_seconds=_seconds(backoff.until, dump.now))
             for key, backoff in sorted(dump.migration_backoffs)
         ],
         migration_cleanups=[
-            DumpedCleanup(**_named(key), due_in_seconds=_seconds(at, dump.now)) for key, at in sorted(dump.cleanup)
+            DumpedCleanup(**named(key), due_in_seconds=_seconds(at, dump.now)) for key, at in sorted(dump.cleanup)
         ],
         permits_on_pods=[PermitOnPod(uid=uid, version=version, text=text) for uid, version, text in sorted(dump.written)],
         virtual_machines=[to_builtins(machine) for machine in sorted(dump.machines, key=lambda machine: machine.key)],
         virtual_machine_migrations=[to_builtins(vmm) for vmm in sorted(dump.vmms, key=lambda vmm: vmm.key)],
     )
-
-
-def _named(key: PodKey | None) -> dict[str, Any]:
-    return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
 
 
 def _objects(dump: Dump) -> DumpedObjects:
@@ -208,27 +205,27 @@ def _counted(dump: Dump, uid: PodUid, reservation: Reservation) -> CountedPod:
     )
     ask_in_seconds = _seconds(reservation.deadline, dump.now)
     return _of(
-        CountedPod, reservation, **_named(reservation.key), uid=uid, ask_in_seconds=ask_in_seconds, cpu=cpu, memory=memory
+        CountedPod, reservation, **named(reservation.key), uid=uid, ask_in_seconds=ask_in_seconds, cpu=cpu, memory=memory
     )
 
 
 def _pending(pod: Pod) -> PendingPod:
     kind, message = pod.kind, pod.unschedulable_message
     return _of(
-        PendingPod, pod, **_named(pod.key), scheduler_name=kind.scheduler_name, requests=_plain(kind.requests), message=message
+        PendingPod, pod, **named(pod.key), scheduler_name=kind.scheduler_name, requests=_plain(kind.requests), message=message
     )
 
 
 def _hold(dump: Dump, key: HoldKey, hold: Hold) -> DumpedHold:
     node, ends_in_seconds = dump.row_names.get(hold.row), _seconds(hold.deadline, dump.now)
-    return _of(DumpedHold, hold, **_named(hold.key), uid=key.uid, cause=key.cause, node=node, ends_in_seconds=ends_in_seconds)
+    return _of(DumpedHold, hold, **named(hold.key), uid=key.uid, cause=key.cause, node=node, ends_in_seconds=ends_in_seconds)
 
 
 def _gate(now: Instant, uid: PodUid, preemption: Preemption) -> DumpedGate:
     return _of(
         DumpedGate,
         preemption,
-        **_named(preemption.pod.key),
+        **named(preemption.pod.key),
         uid=uid,
         priority=preemption.pod.priority,
         waiting_for=sorted(preemption.waiting),
@@ -243,7 +240,7 @@ def _permit(dump: Dump, uid: PodUid, vertical_pod: VerticalPodState, name: PodKe
     return _of(
         DumpedPermit,
         vertical_pod,
-        **_named(name),
+        **named(name),
         uid=uid,
         on=None if place is None else place.on,
         permit=None if written is None else dumped_amounts(written.permit),
@@ -262,7 +259,7 @@ def _migration(dump: Dump, move: Migration, phase: str | None) -> DumpedMigratio
     return _of(
         DumpedMigration,
         move,
-        **_named(move.key),
+        **named(move.key),
         machine=move.machine.name,
         phase=phase,
         target_in_seconds=target_in_seconds,

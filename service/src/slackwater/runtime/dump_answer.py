@@ -13,7 +13,7 @@ from msgspec import Meta
 from slackwater.cluster.holds import Cause
 from slackwater.cluster.reservations import ReservationState
 from slackwater.controllers.preemption.state import Phase
-from slackwater.model.ids import NodeName, PodUid
+from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.json_answer import JsonAnswer, written
 
 #: An object of the API server, as JSON values.
@@ -72,6 +72,11 @@ class NamedObject(JsonAnswer, frozen=True, kw_only=True):
 
     namespace: str
     name: str
+
+
+def named(key: PodKey | None) -> dict[str, str]:
+    """The fields of `NamedObject`; empty texts if the object is not known any more."""
+    return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
 
 
 class NamedPod(NamedObject, frozen=True, kw_only=True):

@@ -235,7 +235,7 @@ class StateMachine(Controllers):
 
     def _ticked(self, now: Instant) -> list[Effect]:
         deferred = ((effect, self.state.pods.get(effect.uid)) for effect in self._deferred if isinstance(effect, Activate))
-        effects: list[Effect] = [each for each, pod in deferred if pod is not None and pod.node is None and not pod.ended]
+        effects: list[Effect] = [each for each, pod in deferred if pod is not None and pod.pending]
         self._deferred.clear()
         expired = self.state.holds.expire(now)
         self.state.event_counts.holds_expired += len(expired)

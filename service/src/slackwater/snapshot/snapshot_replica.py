@@ -105,6 +105,10 @@ class SnapshotReplica:
         for by_uid in self._pods_on_node.values():
             yield from by_uid.values()
 
+    def every_pod(self) -> list[Pod]:
+        """All pods: those that have a node, then those without."""
+        return [*(running_pod.pod for running_pod in self.bound_pods()), *self.pending.values()]
+
     @contextmanager
     def yielding_below(self, priority: int) -> Iterator[PodsByRow]:
         """A trial in which the expendable pods (`Pod.expendable`) yield their room to pods that preempt; it ends with the
@@ -353,7 +357,7 @@ class SnapshotReplica:
                 self.nodes[name] = node
 
     def _build(self) -> None:
-        all_pods = [*(running_pod.pod for running_pod in self.bound_pods()), *self.pending.values()]
+        all_pods = self.every_pod()
         self.snapshot = ClusterSnapshot.build(
             list(self.nodes.values()),
             all_pods,

@@ -73,8 +73,6 @@ class VerticalWriter:
             return there
         if there.permit != effect.before or there.permit == effect.text:
             return _permit_found(effect, there)  # by another writer; or by us, in an attempt whose answer was lost
-        if answer.status == HTTPStatus.CONFLICT:
-            return Outcome("again", answer.status, words_of(answer))
         return _permit_outcome(effect, answer)
 
     async def _write_first_permit(self, effect: WritePermit, path: str, deadline: float) -> Outcome:
@@ -87,8 +85,6 @@ class VerticalWriter:
             return _permit_found(effect, there)
         meta = {"uid": effect.uid, "resourceVersion": there.version, "annotations": {PERMIT: effect.text}}
         answer = await self._send("PATCH", path, {"metadata": meta}, deadline, content_type=MERGE_PATCH)
-        if answer.status == HTTPStatus.CONFLICT:
-            return Outcome("again", answer.status, words_of(answer))
         return _permit_outcome(effect, answer)
 
     async def _read_permit(self, effect: WritePermit, path: str, deadline: float) -> "_There | Outcome":
@@ -157,6 +153,8 @@ def _permit_found(effect: WritePermit, there: _There) -> Outcome:
 
 
 def _permit_outcome(effect: WritePermit, answer: Response) -> Outcome:
+    if answer.status == HTTPStatus.CONFLICT:
+        return Outcome("again", answer.status, words_of(answer))
     outcome = outcome_of(answer)
     if outcome.verdict == "done":
         version = version_number(_there(answer).version)

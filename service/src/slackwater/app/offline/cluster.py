@@ -48,7 +48,7 @@ from slackwater.app.offline.objects import (
 from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
 from slackwater.app.offline.workloads import headroom_of
 from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities
-from slackwater.fit.remaining_pdb_tracker import NO_SCALES, Scales
+from slackwater.fit.remaining_pdb_tracker import NO_SCALES, CountedBudgets, Scales, counted
 from slackwater.model.auxiliary import AuxiliaryKey, AuxiliaryKind, AuxiliarySeen, by_name, devices_of, storage_of
 from slackwater.model.devices import NO_DEVICES, DeviceObjects
 from slackwater.model.eviction_facts import Owner
@@ -174,6 +174,10 @@ class Cluster:
     def remarks(self) -> tuple[str, ...]:
         """What answers say beside the plan."""
         return *dict.fromkeys(self.made.values()), *self.refused
+
+    def counted_budgets(self) -> CountedBudgets | None:
+        """The budgets with what they allow now; None if there are none."""
+        return None if self.budgets is None else counted(self.budgets, self.pods, self.scales)
 
     def lack(self, kind: str) -> str:
         """Why nothing is known of this kind, as a text."""

@@ -13,7 +13,7 @@ from typing import Literal
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
-from slackwater.app.offline.scaledown import kept_answer, notes_of
+from slackwater.app.offline.scaledown import kept_answer, notes_of, removal_input
 from slackwater.app.offline.scaleup import planning_answer
 from slackwater.app.policies import consolidation_rules_of, scale_up_policy_of
 from slackwater.app.prices import every_price
@@ -21,10 +21,7 @@ from slackwater.app.settings import Settings
 from slackwater.controllers.consolidation.candidates import NodeFacts
 from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan
 from slackwater.controllers.consolidation.plan import NOTHING_KNOWN, ConsolidationRules, plan_consolidation
-from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.replica_plan import running_there, settled
 from slackwater.controllers.scaledown.state import ScaleDownState
-from slackwater.fit.remaining_pdb_tracker import counted
 from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import DisruptionBudget
@@ -49,7 +46,7 @@ def consolidation_answer(
     prices = every_price(settings, overlays=cluster.price_overlays, table=cluster.price_table)
     grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
     groups, members = removal_groups(grown.groups, grown.group_of, cluster)
-    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
+    budgets = cluster.counted_budgets()
     plan = planned_consolidation(
         cluster,
         grown,
@@ -111,17 +108,7 @@ def planned_consolidation(
 ) -> ConsolidationPlan:
     """Plans a consolidation beside the scale-up that was planned for the cluster. `budgets`: with what they allow now; None if
     none are known."""
-    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
-    with settled(grown.snapshot, grown.found.plan) as arriving:
-        planning_input = PlanningInput(
-            snapshot=grown.snapshot,
-            running_pods=grown.running_pods,
-            groups=groups,
-            group_of=members,
-            budgets=budgets,
-            arriving=arriving,
-            placeholders=running_there(grown.snapshot, grown.found.slack),
-        )
+    with removal_input(cluster, grown, budgets) as planning_input:
         return plan_consolidation(
             state, planning_input, grown.groups, rules, prices, now=now, known=known, stop=stop, most_steps=most_steps
         )

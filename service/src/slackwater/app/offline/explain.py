@@ -101,8 +101,7 @@ def _explained(
                 why = "; ".join([why, *(each for each in cluster.refused if f" {namespace}/" in each.partition(": ")[0])])
                 raise ClusterError(f"pod {namespace}/{name}", "", why)
             made = tuple(cluster.made[key] for key in (pod.key,) if key in cluster.made)
-            waits = pod.node is None and not pod.ended
-            explain = explain_without_nodes if waits and "Node" in cluster.unknown and not cluster.nodes else explain_pod
+            explain = explain_without_nodes if pod.pending and "Node" in cluster.unknown and not cluster.nodes else explain_pod
             explanation = structs.replace(explain(explain_input, pod), remarks=made)
             kind = explain_input.snapshot.of(explain_input.kind_of(pod))
             return explanation, [*cluster.skipped(kind), *cluster.unread]

@@ -68,7 +68,7 @@ def as_accounted(cluster: Cluster) -> Cluster:
 
 
 def pending_pods(cluster: Cluster) -> list[Pod]:
-    return [pod for pod in cluster.pods if pod.node is None and not pod.ended]
+    return [pod for pod in cluster.pods if pod.pending]
 
 
 def snapshot_of(cluster: Cluster, *, policy: NodePolicy | None = None) -> ClusterSnapshot:

@@ -5,7 +5,8 @@ cool-downs and limits on parallel removals do not apply. Pending pods that fit t
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -21,7 +22,7 @@ from slackwater.controllers.scaledown.replica_plan import running_there, settled
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
-from slackwater.fit.remaining_pdb_tracker import CountedBudgets, counted
+from slackwater.fit.remaining_pdb_tracker import CountedBudgets
 from slackwater.fit.steps import PlanSteps
 from slackwater.model.ids import NodeName, UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
@@ -42,7 +43,7 @@ def scale_down_answer(
     policy, now = scale_down_policy_of(settings), UnixTime(datetime.now(UTC).timestamp())
     began = time.perf_counter()
     grown = planned_growth(cluster, settings, accounting=accounting, plan_steps=plan_steps)
-    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
+    budgets = cluster.counted_budgets()
 
     # CPU time: the answer must not depend on what else the machine does.
     spent, snapshot = time.process_time(), grown.snapshot
@@ -83,24 +84,37 @@ def planned_removals(
 ) -> ScaleDownPlan:
     """Plans a scale-down beside the scale-up that was planned for the cluster. `budgets`: with what they allow now; None if
     none are known. A node whose pods have to complete first is kept, since it is not known when they do."""
-    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
-    awaited, snapshot = _awaited(cluster, policy.blocked_by, now), grown.snapshot
-    with settled(snapshot, grown.found.plan) as arriving:
-        planning_input = PlanningInput(
-            snapshot=snapshot,
-            running_pods=grown.running_pods,
-            groups=groups,
-            group_of={name: group for name, group in members.items() if name not in awaited},
-            members=members,
-            budgets=budgets,
-            arriving=arriving,
-            placeholders=running_there(snapshot, grown.found.slack),
-        )
+    awaited = _awaited(cluster, policy.blocked_by, now)
+    with removal_input(cluster, grown, budgets, but=awaited) as planning_input:
         plan = plan_scale_down(state, planning_input, policy, now=now, stop=stop)
-    waiting = [_waits(name, pod) for name, pod in awaited.items() if name in members]
+    waiting = [_waits(name, pod) for name, pod in awaited.items() if name in (planning_input.members or ())]
     place = {node.name: at for at, node in enumerate(cluster.nodes)}
     kept = {**{one.node: one for one in plan.kept}, **{one.node: one for one in waiting}}
     return replace(plan, kept=tuple(sorted(kept.values(), key=lambda one: place[one.node])))
+
+
+@contextmanager
+def removal_input(
+    cluster: Cluster,
+    grown: Grown,
+    budgets: tuple[DisruptionBudget, ...] | None,
+    *,
+    but: Collection[NodeName] = frozenset(),
+) -> Iterator[PlanningInput]:
+    """What a plan of removals reads, beside the scale-up that was planned for the cluster, while the context lasts. `budgets`:
+    with what they allow now; None if none are known. The nodes of `but` are not removed."""
+    groups, members = removal_groups(grown.groups, grown.group_of, cluster)
+    with settled(grown.snapshot, grown.found.plan) as arriving:
+        yield PlanningInput(
+            snapshot=grown.snapshot,
+            running_pods=grown.running_pods,
+            groups=groups,
+            group_of={name: group for name, group in members.items() if name not in but},
+            members=members,
+            budgets=budgets,
+            arriving=arriving,
+            placeholders=running_there(grown.snapshot, grown.found.slack),
+        )
 
 
 def _planning(steps: PlanSteps, scale_up: ScaleUpPlan, *, cut: bool) -> PlanningAnswer:

@@ -122,7 +122,7 @@ def cluster_without_nodes(
 
 
 def _pods(replica: SnapshotReplica, *, accounting: bool) -> list[Pod]:
-    found = [*(running_pod.pod for running_pod in replica.bound_pods()), *replica.pending.values()]
+    found = replica.every_pod()
     if accounting or not replica.seen_pods:
         return found
     return [_as_requested(pod, replica.seen_pods.get(pod.uid)) for pod in found]

@@ -31,7 +31,7 @@ from slackwater.app.worth.answer import (
 from slackwater.app.worth.shares import IDLE, shares, use_answers
 from slackwater.app.worth.use import Use
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
-from slackwater.fit.remaining_pdb_tracker import Disruptions, counted
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import Node, Pod
@@ -61,7 +61,7 @@ def worth_answer(
     `SettingsError` if the price table cannot be read."""
     book = every_price(settings, overlays=cluster.price_overlays, table=cluster.price_table)
     played = play(cluster, settings, start=start, horizon_seconds=horizon_seconds, pace=pace, report=report)
-    budgets = None if cluster.budgets is None else counted(cluster.budgets, cluster.pods, cluster.scales)
+    budgets = cluster.counted_budgets()
     return _Report(played, settings, book, horizon_seconds, start).answer(
         by_label,
         use=use,
@@ -120,8 +120,8 @@ class _Report:
                 seconds=round(played.seconds, 1),
                 plans=played.plans,
                 over=played.over,
-                pending_now=_pending(played.began),
-                pending_end=_pending(played.end),
+                pending_now=sum(pod.pending for pod in played.began.pods),
+                pending_end=sum(pod.pending for pod in played.end.pods),
             ),
             stays=list(self._stays(end)),
             namespaces=self._shares("namespace", now, end, lambda pod: pod.key.namespace),
@@ -268,7 +268,3 @@ class _Causes:
 
 def _of_group(group: GroupName) -> str:
     return "nodes of no group" if group == _NO_GROUP else f"group {group}"
-
-
-def _pending(cluster: Cluster) -> int:
-    return sum(pod.node is None and not pod.ended for pod in cluster.pods)

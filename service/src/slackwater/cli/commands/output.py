@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from slackwater.app.html_page import Headline, Table
@@ -60,8 +60,34 @@ def columns(rows: Sequence[tuple[str, ...]], *, right: Collection[int] = ()) -> 
         yield "  ".join(cells).rstrip()
 
 
-def report_lines(headline: "Iterable[Headline]", tables: "Iterable[Table]", notes: Iterable[str]) -> Iterator[str]:
-    """A report as lines: its main figures, its tables, and what it rests on."""
+def add_report_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", dest="output", choices=("table", "json", "html"), default="table", help="default: table")
+
+
+AnswerT = TypeVar("AnswerT")
+
+
+def report_lines(
+    output: str,
+    answer: AnswerT,
+    *,
+    page: Callable[[AnswerT], str],
+    headline: "Callable[[AnswerT], Iterable[Headline]]",
+    tables: "Callable[[AnswerT], Iterable[Table]]",
+    notes: Iterable[str],
+) -> Iterator[str]:
+    """A report as lines: JSON, a page of HTML, or its main figures, its tables, and what it rests on."""
+    if output == "json":
+        import msgspec
+
+        yield msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
+    elif output == "html":
+        yield page(answer).rstrip("\n")
+    else:
+        yield from _report_text(headline(answer), tables(answer), notes)
+
+
+def _report_text(headline: "Iterable[Headline]", tables: "Iterable[Table]", notes: Iterable[str]) -> Iterator[str]:
     for name, figure, more in headline:
         yield f"{name}: {figure} ({more})"
     for table in tables:

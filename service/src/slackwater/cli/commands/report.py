@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from slackwater.app.progress import shown
 from slackwater.cli.commands.ops_client import add_listener, fetch_parts, url_of
-from slackwater.cli.commands.output import BAD_INPUT, NOT_FOUND, CommandFailed, name_of, report_lines
+from slackwater.cli.commands.output import BAD_INPUT, NOT_FOUND, CommandFailed, add_report_output, name_of, report_lines
 
 if TYPE_CHECKING:
     from slackwater.app.report.answer import ReportAnswer
@@ -57,7 +57,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help=f"how far back from the last line, such as 7d or 90m (default: {DEFAULT_SINCE})",
     )
     add_listener(parser)
-    parser.add_argument("-o", dest="output", choices=("table", "json", "html"), default="table", help="default: table")
+    add_report_output(parser)
     parser.set_defaults(run=run)
 
 
@@ -119,14 +119,8 @@ def _fetch(args: argparse.Namespace, file: BinaryIO) -> None:
 
 
 def _lines(output: str, answer: "ReportAnswer") -> Iterator[str]:
-    import msgspec
-
     from slackwater.app.report.page import page
     from slackwater.app.report.tables import headline, tables
 
-    if output == "json":
-        yield msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
-    elif output == "html":
-        yield page(answer).rstrip("\n")
-    else:
-        yield from report_lines(headline(answer), tables(answer), (*answer.assumptions, *answer.notes))
+    notes = (*answer.assumptions, *answer.notes)
+    return report_lines(output, answer, page=page, headline=headline, tables=tables, notes=notes)

@@ -273,6 +273,11 @@ def _scale_down_table(answer: Mapping[str, Any]) -> Iterator[str]:
     total = len(answer["removable"]) + len(answer["kept"])
     supposing = ", if no pod runs on them" if rows and _pods_unknown(answer) else ""
     yield f"{len(rows) or 'none'} of {total} nodes can go together{supposing}"
+    yield from _what_stays(answer)
+
+
+def _what_stays(answer: Mapping[str, Any]) -> Iterator[str]:
+    """The end of a table of nodes that go: those that stay and why, how far planning came, and notes."""
     if answer["kept"]:
         yield ""
         yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
@@ -329,11 +334,7 @@ def _consolidate_table(answer: Mapping[str, Any]) -> Iterator[str]:
         bound = "" if answer["bound"] is None else f"; new nodes for all pods cost at least {answer['bound']}"
         basis = f" ({answer['cost']['basis']})"
         yield f"cost of the nodes: {_amount(answer['cost'])} an hour{basis}, after it {_amount(answer['costAfter'])}{bound}"
-    if answer["kept"]:
-        yield ""
-        yield from columns([("STAY", "REASON", "FOR EXAMPLE"), *_why(answer)])
-    yield from _planning(answer)
-    yield from notes([answer])
+    yield from _what_stays(answer)
 
 
 def _move(number: int, move: Mapping[str, Any]) -> tuple[str, ...]:

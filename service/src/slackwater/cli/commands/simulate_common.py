@@ -216,7 +216,7 @@ def report(
             simulation = read_simulated(args, progress)
             cluster = simulation.cluster
             _check_complete(args, cluster, simulation.settings, question)
-            pending = sum(pod.node is None and not pod.ended for pod in cluster.pods)
+            pending = sum(pod.pending for pod in cluster.pods)
             if question == "placement" and not pending:  # there is no line that could say this
                 unknown = [f"pods are unknown: {cluster.lack('Pod')}"] if "Pod" in cluster.unknown and not cluster.pods else []
                 remarks = cluster.remarks if as_json(args) else summed_up(cluster.remarks)

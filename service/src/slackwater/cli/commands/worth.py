@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from slackwater.app.progress import Progress, shown
 from slackwater.cli.commands.cluster import with_cluster
 from slackwater.cli.commands.ops_client import add_listener
-from slackwater.cli.commands.output import NO_ANSWER, CommandFailed, report_lines
+from slackwater.cli.commands.output import NO_ANSWER, CommandFailed, add_report_output, report_lines
 from slackwater.cli.commands.simulate_common import add_group_label, add_version, failed, read_simulated
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--by-label", metavar="KEY", help="divide the money by this label of the pods, too")
     add_version(parser)
     add_group_label(parser)
-    parser.add_argument("-o", dest="output", choices=("table", "json", "html"), default="table", help="default: table")
+    add_report_output(parser)
     parser.set_defaults(run=run)
 
 
@@ -145,16 +145,8 @@ def _priced(settings: "Settings", table: str | None) -> "Settings":
 
 
 def _lines(output: str, answer: "WorthAnswer") -> Iterator[str]:
-    import msgspec
-
     from slackwater.app.worth.page import page
     from slackwater.app.worth.tables import headline, tables
 
-    if output == "json":
-        yield msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
-        return
-    if output == "html":
-        yield page(answer).rstrip("\n")
-        return
     notes = (*answer.assumptions, *answer.remarks, *(f"not judged: {text}" for text in answer.skipped))
-    yield from report_lines(headline(answer), tables(answer), notes)
+    return report_lines(output, answer, page=page, headline=headline, tables=tables, notes=notes)

@@ -50,7 +50,6 @@ from slackwater.controllers.scaleup.template_nodes import TemplateNodes
 from slackwater.fit.binpacking import place_pods
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
-from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
@@ -93,12 +92,7 @@ def plan_consolidation(
     not have. `stop` tells whether planning has to end now; `most_steps`: 0 for no limit.
 
     Every live row of the snapshot must be a node, and `planning_input.running_pods` must have every pod on it."""
-    facts = RuleFacts(
-        now=now,
-        policy=rules.scale_down.blocked_by,
-        disruptions=None if planning_input.budgets is None else Disruptions(planning_input.budgets),
-        replicas=planning_input.replicas,
-    )
+    facts = planning_input.rule_facts(rules.scale_down.blocked_by, now)
     due = due_rule(rules.policy, planning_input.groups, groups, now)
     candidates = judged_nodes(
         state, planning_input, rules.policy, rules.scale_down, prices=prices, facts=facts, known=known, due=due

@@ -182,20 +182,18 @@ def past_of(
     """The answer about one object: its entries since `since_ms` (None: all), the oldest first, and for each ring the time since
     when the ring is complete (None: nothing has been forgotten)."""
     found = [entry for entry in history.of(what, name) if since_ms is None or entry.at_ms >= since_ms]
-    reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
-    return PastOfObject(object=f"{what} {name}", entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
+    return _past(history, f"{what} {name}", found, notes)
 
 
 def past_between(history: History, since_ms: int, until_ms: int, *, notes: tuple[str, ...] = ()) -> PastOfObject:
     """The answer about the whole cluster from `since_ms` to `until_ms`, both inclusive: all entries, the oldest first."""
     found = sorted((entry for entry in history if since_ms <= entry.at_ms <= until_ms), key=lambda entry: entry.at_ms)
+    return _past(history, f"from {time_text(since_ms)} to {time_text(until_ms)}", found, notes)
+
+
+def _past(history: History, what: str, found: Iterable[HistoryEntry], notes: tuple[str, ...]) -> PastOfObject:
     reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
-    return PastOfObject(
-        object=f"from {time_text(since_ms)} to {time_text(until_ms)}",
-        entries=tuple(map(HistoryLine.of, found)),
-        reaches=reaches,
-        notes=notes,
-    )
+    return PastOfObject(object=what, entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
 
 
 def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[HistoryLine, ...]:

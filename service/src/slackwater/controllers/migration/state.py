@@ -13,6 +13,7 @@ from typing import Final
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.cluster.holds import Hold, HoldKey
 from slackwater.cluster.pods import PodTable
+from slackwater.cluster.reservations import Reservation
 from slackwater.controllers.migration.migration_choice import MigrationChoice, machine_key
 from slackwater.controllers.policy import Policy
 from slackwater.model.effects import CreateMigration, DeleteMigration, Effect
@@ -44,6 +45,10 @@ class Migration:
     landed: bool = False  #: the target pod has a reservation, so no room is held for it any more
     uid: str = ""  #: of the object; empty until the watch has shown it
     unbegun_since: Instant | None = None  #: since when the object exists, and the controller has not begun
+
+    def is_late(self, now: Instant) -> bool:
+        """Has kube-scheduler had its time to bind the target pod to the target node?"""
+        return self.target_since is not None and self.target_since + _TARGET_NODE_SECONDS < now
 
 
 class Migrating:
@@ -199,15 +204,14 @@ class Migrating:
             uid=vmm.uid,
         )
         if pod is not None and reservation is not None:
-            self._state.reservations.recount(pod.uid, migration_found(reservation.pod_resources))
+            self._note_source(migration, pod, reservation)
             self.choice.queue.drop(pod.uid)
-            migration.pod, migration.source, migration.amounts = (
-                pod.uid,
-                reservation.node,
-                _in_use(pod, reservation.pod_resources),
-            )
         self._enter(migration)
         return migration
+
+    def _note_source(self, migration: Migration, pod: Pod, reservation: Reservation) -> None:
+        self._state.reservations.recount(pod.uid, migration_found(reservation.pod_resources))
+        migration.pod, migration.source, migration.amounts = pod.uid, reservation.node, _in_use(pod, reservation.pod_resources)
 
     def _source_of(self, vmm: VirtualMachineMigration) -> Pod | None:
         """The source pod that the object names. Before it names one: the machine's pod that names no migration, or this one."""
@@ -301,11 +305,9 @@ class Migrating:
 
     def _source_found(self, pod: Pod, migration: Migration) -> None:
         reservation = self._state.reservations.get(pod.uid)
-        if reservation is None:
-            return
-        self._state.reservations.recount(pod.uid, migration_found(reservation.pod_resources))
-        migration.pod, migration.source, migration.amounts = pod.uid, reservation.node, _in_use(pod, reservation.pod_resources)
-        self._enter(migration)
+        if reservation is not None:
+            self._note_source(migration, pod, reservation)
+            self._enter(migration)
 
     def pod_gone(self, uid: PodUid) -> None:
         """Handles a pod that no longer counts. If it was a source, the migration goes on until its object ends; without an
@@ -325,18 +327,21 @@ class Migrating:
             return None
         if not self._is_target(pod, self.objects.get(migration.key)):
             return None
-        if migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now:
+        if migration.is_late(now):
             return None  # kube-scheduler did not bind it there in time, so any node will do
         return migration
 
     def drop_target_hold(self, migration: Migration) -> Row | None:
         """Drops the hold on the target node while filter judges the target pod. Returns the node's row; None if it is gone."""
         self._state.holds.drop(_hold_key(migration.key))
+        return self._target_row(migration)
+
+    def _target_row(self, migration: Migration) -> Row | None:
         return None if migration.target_node is None else self._state.nodes.row_of.get(migration.target_node)
 
     def restore_target_hold(self, migration: Migration) -> None:
         """Holds room on the target node, unless the target pod has a hold of its own or is placed."""
-        row = None if migration.target_node is None else self._state.nodes.row_of.get(migration.target_node)
+        row = self._target_row(migration)
         if row is None or migration.landed or migration.target in self._state.reservations:
             return
         if migration.target is None or HoldKey(migration.target) not in self._state.holds:
@@ -370,8 +375,7 @@ class Migrating:
         for migration in [each for each in self.migrations.values() if self._is_overdue(each, now)]:
             self._give_up(migration, now)
         for migration in self.migrations.values():
-            late = migration.target_since is not None and migration.target_since + _TARGET_NODE_SECONDS < now
-            if late:
+            if migration.is_late(now):
                 self._state.holds.drop(_hold_key(migration.key))
             elif self._state.holds.get(_hold_key(migration.key)) is None:
                 self.restore_target_hold(migration)

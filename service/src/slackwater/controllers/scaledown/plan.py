@@ -36,7 +36,6 @@ from slackwater.controllers.scaledown.utilization import utilizations, without_d
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations, NotEvacuated
-from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.nodegroups import GroupName
@@ -91,12 +90,7 @@ def plan_scale_down(
     """Finds the nodes that can be removed together. `stop` tells whether planning has to end.
 
     Every live row of the snapshot must be a node, and `planning_input.running_pods` must have every pod on it."""
-    facts = RuleFacts(
-        now=now,
-        policy=policy.blocked_by,
-        disruptions=None if planning_input.budgets is None else Disruptions(planning_input.budgets),
-        replicas=planning_input.replicas,
-    )
+    facts = planning_input.rule_facts(policy.blocked_by, now)
     with planning_input.snapshot.fork():
         return _ScaleDownPlanning(state, planning_input, policy, facts, stop).run()
 

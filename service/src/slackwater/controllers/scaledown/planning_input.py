@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.fit.binpacking import NOWHERE, Hints, place_pods
+from slackwater.fit.drainability import DrainPolicy, RuleFacts
+from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.auxiliary import Targets
 from slackwater.model.columns import Rows
-from slackwater.model.ids import NodeName, Row
+from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -46,6 +48,11 @@ class PlanningInput:
     kept_when_empty: frozenset[GroupName] = frozenset()
     #: Pods without a node; those that fit somewhere are in the snapshot already.
     pending: Sequence[Pod] = ()
+
+    def rule_facts(self, policy: DrainPolicy, now: UnixTime) -> RuleFacts:
+        """What the rules read by which pods may leave their nodes."""
+        disruptions = None if self.budgets is None else Disruptions(self.budgets)
+        return RuleFacts(now=now, policy=policy, disruptions=disruptions, replicas=self.replicas)
 
     def keeps_for_slack(self, group: GroupName, *, ready: bool, working: int, in_use: bool) -> bool:
         """Does the group keep a node for slack? `working`: its ready nodes that are left, with this one. `in_use`: the node has

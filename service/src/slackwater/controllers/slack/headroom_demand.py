@@ -63,7 +63,7 @@ class HeadroomDemand:
 
 def asking_now(replica: SnapshotReplica, headroom_requests: HeadroomRequests) -> HeadroomDemand:
     """The headroom that is requested now: by annotations of pods of the replica, and by `headroom_requests`."""
-    return asked_by([*(running_pod.pod for running_pod in replica.bound_pods()), *replica.pending.values()], headroom_requests)
+    return asked_by(replica.every_pod(), headroom_requests)
 
 
 def asked_by(pods: Iterable[Pod], headroom_requests: HeadroomRequests) -> HeadroomDemand:

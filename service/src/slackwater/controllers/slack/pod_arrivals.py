@@ -201,7 +201,7 @@ class ArrivalLog:
             of.rings["arrivals"].add(_minute(tracked.created))
         else:
             tracked.over = pod.ended  # its end was counted by an earlier process, or not at all
-        if pod.node is None and not pod.ended:
+        if pod.pending:
             # A pod that was late before this process began does not wait.
             tracked.waits = tracked.created + of.of.within > self._since
             if tracked.waits:

@@ -441,7 +441,7 @@ class Autoscaler:
     def _waits(self, pod: Pod) -> bool:
         state = self._state_machine.state
         now = state.pods.known(pod.uid)
-        return now is not None and now.node is None and not now.ended and state.reservations.get(pod.uid) is None
+        return now is not None and now.pending and state.reservations.get(pod.uid) is None
 
 
 def _scale_up_infos(scale_up: ScaleUp) -> list[ScaleUpInfo]:

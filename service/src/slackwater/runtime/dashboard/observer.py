@@ -18,7 +18,7 @@ from slackwater.model.ids import Instant, NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of
 from slackwater.runtime.dashboard.health import HealthProblem, Since, Waiting, problems
 from slackwater.runtime.dashboard.node_use import NodeUse
-from slackwater.runtime.dashboard.pending import waits, without_numbers
+from slackwater.runtime.dashboard.pending import without_numbers
 from slackwater.runtime.dashboard.series import Series
 from slackwater.runtime.decision_log import KINDS, DecisionLog
 from slackwater.runtime.state_machine import StateMachine
@@ -126,7 +126,7 @@ class DashboardObserver:
 
     def _pod_changed(self, uid: PodUid, pod: Pod | None) -> None:
         before = self._pending.get(uid)
-        if pod is not None and waits(pod):
+        if pod is not None and pod.pending:
             now = _Pending(str(pod.key), created_at_of(pod.created_at), pod.unschedulable_message)
             self._pending[uid] = now
             changed = before is None or without_numbers(before.message) != without_numbers(now.message)

@@ -33,11 +33,6 @@ class _PendingGroup:
     count: int = 0
 
 
-def waits(pod: Pod) -> bool:
-    """Is the pod pending: without a node, and not ended?"""
-    return pod.node is None and not pod.ended
-
-
 class PendingGroups:
     """Groups pending pods. A caller with many pods may add them in slices, and let other tasks run in between."""
 

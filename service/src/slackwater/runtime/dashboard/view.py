@@ -27,7 +27,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid, UnixTime
 from slackwater.model.objects import Node
 from slackwater.model.prices import instance_type_of, zone_of
 from slackwater.model.resources import NOTHING, RESOURCES
-from slackwater.runtime.dump_answer import NodeNumbers
+from slackwater.runtime.dump_answer import NodeNumbers, named
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import NODE_GROUP
 
@@ -50,7 +50,7 @@ def sections(state_machine: StateMachine, now: Instant, wall: UnixTime) -> dict[
         "preemptions": _listed([_preemption(state_machine, found, offset) for _, found in state_machine.preemptions.items()]),
         "nominations": _listed(
             [
-                {**_named(sample_miss.key), "node": sample_miss.nominated, "tried": len(sample_miss.tried)}
+                {**named(sample_miss.key), "node": sample_miss.nominated, "tried": len(sample_miss.tried)}
                 for _, sample_miss in state_machine.sample_misses.items()
                 if sample_miss.nominated is not None
             ]
@@ -67,13 +67,9 @@ def _cut(entries: Iterable[Json], total: int) -> Json:
     return {"total": total, "entries": list(islice(entries, MOST))}
 
 
-def _named(key: PodKey | None) -> dict[str, str]:
-    return {"namespace": "" if key is None else key.namespace, "name": "" if key is None else key.name}
-
-
 def _queue(state_machine: StateMachine) -> Iterable[Json]:
     for node, uid, load, _ in state_machine.migrating.choice.queue.entries():
-        yield {**_named(_key_of(state_machine, uid)), "node": node, "load1Micro": load}
+        yield {**named(_key_of(state_machine, uid)), "node": node, "load1Micro": load}
 
 
 def _key_of(state_machine: StateMachine, uid: PodUid) -> PodKey | None:
@@ -88,7 +84,7 @@ def _migration(state_machine: StateMachine, migration: Migration) -> Json:
     found = state_machine.migrating.objects.get(migration.key)
     pod = None if migration.pod is None else _key_of(state_machine, migration.pod)
     return {
-        **_named(migration.key),
+        **named(migration.key),
         "machine": migration.machine.name,
         "pod": None if pod is None else str(pod),
         "source": migration.source,
@@ -122,7 +118,7 @@ def _preemption(state_machine: StateMachine, found: Preemption, offset: float) -
     for reservation in held:
         frees = frees.plus(reservation.pod_resources.reserved)
     return {
-        **_named(found.pod.key),
+        **named(found.pod.key),
         "node": found.node,
         "priority": found.pod.priority,
         "needs": dict(zip(RESOURCES, found.pod.need, strict=True)),
@@ -189,7 +185,7 @@ def _leaving(drain: Drain) -> list[Json]:
     found = []
     for key in sorted({*planned, *running_pods}):
         step, detail = running_pods.get(key, nothing)
-        found.append({**_named(key), "step": step, "detail": detail, "destination": planned.get(key)})
+        found.append({**named(key), "step": step, "detail": detail, "destination": planned.get(key)})
     return found
 
 

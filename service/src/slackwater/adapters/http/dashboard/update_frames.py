@@ -23,7 +23,7 @@ from slackwater.model.pauses import pause_text
 from slackwater.runtime.dashboard import view
 from slackwater.runtime.dashboard.node_use import NodeUse
 from slackwater.runtime.dashboard.observer import DashboardObserver
-from slackwater.runtime.dashboard.pending import PendingGroups, waits
+from slackwater.runtime.dashboard.pending import PendingGroups
 from slackwater.runtime.dashboard.view import LINES, DashboardNodes, changed, take_nodes
 from slackwater.runtime.state_machine import StateMachine
 
@@ -138,7 +138,7 @@ class Frames:
         waiting = list(self._observer.pending)
         for start in range(0, len(waiting), _SLICE):
             found = (pods.get(uid) for uid in waiting[start : start + _SLICE])
-            groups.add(pod for pod in found if pod is not None and waits(pod))
+            groups.add(pod for pod in found if pod is not None and pod.pending)
             await anyio.lowlevel.checkpoint()
         return groups.section()
 

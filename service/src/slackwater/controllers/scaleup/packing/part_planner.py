@@ -68,10 +68,7 @@ class PartPlanner:
 
     def _greedy(self) -> Left:
         """Packs without linear programs: the value of a pod is the least that its largest share of a node costs."""
-        left = Left.whole(self._problem)
-        self._fill(left, self._plain_values())
-        improve(self._problem, left, self._plain_values())
-        return left
+        return self._finished(Left.whole(self._problem), self._plain_values())
 
     def plan(self) -> Left:
         """The cheapest of all plans that were tried."""
@@ -99,7 +96,11 @@ class PartPlanner:
         for pattern in evenly(self._problem, left, assigned.numbers, assigned.mean, rule):
             if left.most(self._problem, pattern):
                 left.take(self._problem, pattern, 1)
-        self._fill(left, self._plain_values())
+        return self._finished(left, self._plain_values())
+
+    def _finished(self, left: Left, values: Floats) -> Left:
+        """Fills up what is left by these values of the pods, and then lowers the cost where a simple exchange does."""
+        self._fill(left, values)
         improve(self._problem, left, self._plain_values())
         return left
 
@@ -157,9 +158,7 @@ class PartPlanner:
             cut = [left.cut(master.patterns[at]) for at in np.flatnonzero(found.numbers > 1e-6)]
             master.add([each for each in cut if each.counts.any()])
             found = self._generated(master, left)
-        self._fill(left, np.maximum(found.values, self._plain_values() * 1e-3))
-        improve(self._problem, left, self._plain_values())
-        return left
+        return self._finished(left, np.maximum(found.values, self._plain_values() * 1e-3))
 
     def _round(self, left: Left, found: LinearPlan, patterns: list[Pattern], threshold: float) -> bool:
         """Takes the patterns that the program uses by at least the threshold; if there is none, some of those it uses most."""
@@ -183,8 +182,7 @@ class PartPlanner:
         """Takes the patterns with the most value for their price, until no pod is left or limits allow no further node."""
         problem, ratio = self._problem, 0.0
         while left.demand.any():
-            open_ = (left.room > 0) & (left.limits[:, None] >= problem.limits_taken).all(axis=0)
-            least = np.where(open_, self._prices * ratio * 0.5, np.inf)
+            least = np.where(left.may_grow(problem), self._prices * ratio * 0.5, np.inf)
             found = self._search.better(values, left.demand, least, self._beams[0])
             if not found and not ratio:
                 return

@@ -130,6 +130,10 @@ class Left:
     def whole(cls, problem: PackingProblem) -> Self:
         return cls(demand=problem.demand.copy(), room=problem.room.copy(), limits=problem.limits.copy())
 
+    def may_grow(self, problem: PackingProblem) -> Mask:
+        """Whether room and limits allow one more node of each variant; shape (variants,)."""
+        return np.asarray((self.room > 0) & (self.limits[:, None] >= problem.limits_taken).all(axis=0))
+
     def most(self, problem: PackingProblem, pattern: Pattern) -> int:
         """How many whole nodes of the pattern pods and limits allow."""
         kinds, taken = pattern.counts > 0, problem.limits_taken[:, pattern.variant]

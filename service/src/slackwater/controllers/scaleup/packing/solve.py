@@ -62,8 +62,7 @@ def _variants(problem: PackingProblem, kinds: Rows, left: Left) -> tuple[Rows, b
     """The variants for a part: those that may grow, take some of its pods and are not dominated. Of too many the
     cheapest by each weighing of the lines, then those that are the cheapest for the most pods. Also returns whether these are
     all."""
-    may_grow = (left.room > 0) & (left.limits[:, None] >= problem.limits_taken).all(axis=0)
-    variants = np.flatnonzero(may_grow & problem.takes[:, kinds].any(axis=1))
+    variants = np.flatnonzero(left.may_grow(problem) & problem.takes[:, kinds].any(axis=1))
     if not len(variants):
         return variants, True
     variants = variants[problem.part(kinds, variants, left).undominated()]
