@@ -120,28 +120,57 @@ async def test_groups_are_used_whose_names_are_configured() -> None:
             await aws.grow(0, 1, "other")
 
 
-async def test_a_group_is_left_out_whose_size_does_not_count_machines_and_one_that_is_being_deleted(aws: Aws) -> None:
-    weighted = [{"InstanceType": "m5.xlarge", "WeightedCapacity": "4"}]
-    aws.ec2.has("weighted", more={"MixedInstancesPolicy": {"LaunchTemplate": {"Overrides": weighted}}})
+async def test_a_group_whose_size_does_not_count_machines_says_so_and_keeps_its_machines(aws: Aws) -> None:
+    weighted = [{"InstanceType": "m5.xlarge", "WeightedCapacity": "4"}, {"InstanceType": "m5.large", "WeightedCapacity": "2"}]
+    aws.ec2.has("weighted", desired=8, more={"MixedInstancesPolicy": {"LaunchTemplate": {"Overrides": weighted}}})
     aws.ec2.has("vcpus", more={"DesiredCapacityType": "vcpu"})
     aws.ec2.has("leaving", more={"Status": "Delete in progress"})
-    with capture_logs() as logs:
-        for _ in range(2):
-            assert await aws.provider.groups(timeout_seconds=60) == []
-    assert sorted((entry["group"], entry["problem"]) for entry in logs) == [
-        ("vcpus", "its desired capacity counts vcpu, not machines"),
-        ("weighted", "its machines weigh 4, so its desired capacity does not count machines"),
-    ]
-    with pytest.raises(ProviderError, match=r"gone.*vcpu"):
+    groups = {group.name: group for group in await aws.provider.groups(timeout_seconds=60)}
+    what = "and its sizes to numbers of machines in the same update"
+    assert {name: group.unreadable for name, group in groups.items()} == {
+        "vcpus": f"Auto Scaling group vcpus: its desired capacity counts vcpu, not machines: set its type to units, {what}",
+        "weighted": "Auto Scaling group weighted: its mixed instances policy has weights (2, 4), so its sizes do not count "
+        f"machines: set no WeightedCapacity, {what}",
+    }
+    there = groups[GroupName("weighted")]
+    assert (len(there.instances), there.target, there.max_size) == (8, 8, 8)
+    with pytest.raises(ProviderError, match=r"other.*vcpu"):
         await aws.grow(0, 1, "vcpus")
+    with pytest.raises(ProviderError, match=r"other.*weighted"):
+        await aws.provider.delete(GroupName("weighted"), there.instances[:1], timeout_seconds=60)
 
 
 @pytest.mark.parametrize("lacks", ["InstanceId", "AvailabilityZone"])
-async def test_an_answer_that_lacks_something_is_an_error_and_no_shorter_list(aws: Aws, lacks: str) -> None:
+async def test_a_group_whose_answer_lacks_something_is_unreadable_and_the_others_are_not(aws: Aws, lacks: str) -> None:
     machine = {"InstanceId": "i-1", "AvailabilityZone": A, "LifecycleState": "InService"}
     aws.ec2.has("asg", more={"Instances": [{key: value for key, value in machine.items() if key != lacks}]})
-    with pytest.raises(ProviderError, match=rf"other: describe_auto_scaling_groups: .* cannot be read: KeyError: '{lacks}'"):
-        await aws.look()
+    aws.ec2.has("well", desired=2)
+    problem = rf"Auto Scaling group asg: describe_auto_scaling_groups: .* cannot be read: KeyError: '{lacks}'"
+    assert re.match(problem, (await aws.look()).unreadable)
+    await aws.grow(2, 3, "well")
+    assert ((await aws.look("well")).target, (await aws.look("well")).unreadable) == (3, "")
+
+
+async def test_an_instance_type_or_an_activity_that_cannot_be_read_costs_no_other_group_anything(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.ec2.has("odd", types=("c5.large",))
+    aws.ec2.has("asg")
+    ask = AwsClient.ask
+
+    async def answer(self: AwsClient, service: Any, operation: str, **how: Any) -> Any:
+        found = await ask(self, service, operation, **how)
+        if operation == "describe_instance_types":
+            return {"InstanceTypes": [{"MemoryInfo": {}}, *found["InstanceTypes"]]}
+        if operation == "describe_scaling_activities":
+            lacking = {"AutoScalingGroupName": "asg", "Description": "Launching a new EC2 instance: i-0"}
+            return {"Activities": [lacking, *found["Activities"]]}
+        return found
+
+    monkeypatch.setattr(AwsClient, "ask", answer)
+    await aws.grow(0, 1)
+    assert (await aws.look()).template is not None
+    assert (await aws.look("odd")).unreadable == ""
 
 
 async def test_what_is_in_a_warm_pool_or_on_standby_does_not_count(aws: Aws) -> None:

@@ -95,19 +95,41 @@ async def test_a_set_of_a_deployment_is_no_group_of_its_own() -> None:
     [
         {},
         {**sizes(1, 3), "cluster.x-k8s.io/paused": ""},
-        sizes(4, 3),
-        sizes(0, 0),
-        {**sizes(1, 3), "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "-1"},
-        {**sizes(1, 3), "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "many"},
-        {"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"},
     ],
-    ids=["none", "paused", "min above max", "max 0", "negative", "no number", "min alone"],
+    ids=["none", "paused"],
 )
 async def test_an_object_that_does_not_say_its_sizes_is_left_alone(annotations: dict[str, str]) -> None:
     state_machine = StateMachine()
     await state_machine.has(annotations=annotations)
     assert await state_machine.groups() == []
     with pytest.raises(ProviderError, match="gone"):
+        await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "problem"),
+    [
+        (sizes(4, 3), "sizes 4 to 3, want 0 <= min <= max and 1 <= max"),
+        (sizes(0, 0), "sizes 0 to 0, want 0 <= min <= max and 1 <= max"),
+        ({**sizes(1, 3), "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "-1"}, "got -1, want a whole number"),
+        (
+            {**sizes(1, 3), "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "many"},
+            "got many, want a whole number",
+        ),
+        ({"cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1"}, "got nothing, want a whole number"),
+    ],
+    ids=["min above max", "max 0", "negative", "no number", "min alone"],
+)
+async def test_a_group_whose_sizes_cannot_be_read_says_so_and_keeps_its_machines(
+    annotations: dict[str, str], problem: str
+) -> None:
+    state_machine = StateMachine()
+    await state_machine.has(annotations=annotations)
+    (group,) = await state_machine.groups()
+    assert group.unreadable.startswith(f"{POOL}: ")
+    assert problem in group.unreadable
+    assert len(group.instances) == group.target == group.max_size > 0
+    with pytest.raises(ProviderError, match="want"):
         await state_machine.provider.grow(POOL, seen=3, to=4, timeout_seconds=60)
 
 

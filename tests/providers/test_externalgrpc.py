@@ -138,12 +138,32 @@ async def test_what_a_status_says_of_a_growth(
 
 
 @pytest.mark.parametrize("name", ["Refresh", "NodeGroups", "NodeGroupTargetSize", "NodeGroupNodes", "NodeGroupGetOptions"])
-async def test_a_group_that_cannot_be_asked_about_is_not_left_out(
+async def test_where_no_group_can_be_asked_about_the_provider_fails(
     provider: ExternalGrpcProvider, server: ExternalServer, name: str
 ) -> None:
     server.fail(name, grpc.StatusCode.INTERNAL)
+    server.fail(name, grpc.StatusCode.INTERNAL)
     with pytest.raises(ProviderError, match=name):
         await provider.groups(timeout_seconds=60)
+
+
+@pytest.mark.parametrize("name", ["NodeGroupTargetSize", "NodeGroupNodes", "NodeGroupGetOptions"])
+async def test_a_group_that_cannot_be_asked_about_is_unreadable_alone(
+    provider: ExternalGrpcProvider, server: ExternalServer, name: str
+) -> None:
+    server.fail(name, grpc.StatusCode.INTERNAL)
+    found = {group.name: group.unreadable for group in await provider.groups(timeout_seconds=60)}
+    (bad,) = (group for group, why in found.items() if why)
+    assert found[bad].startswith(f"{bad}: {name}: INTERNAL")
+    assert len(found) == 2
+
+
+async def test_a_group_that_does_not_answer_in_time_is_unreadable_alone(
+    provider: ExternalGrpcProvider, server: ExternalServer
+) -> None:
+    server.hangs_about = OTHER
+    found = {group.name: group.unreadable for group in await provider.groups(timeout_seconds=2)}
+    assert found == {GROUP: "", OTHER: f"{OTHER}: no answer within 1.5 s"}
 
 
 async def test_what_a_server_need_not_have_is_not_missed(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
@@ -227,10 +247,18 @@ async def test_more_instances_than_the_target_are_listed_as_they_are(
     ("name", "lie", "want"),
     [
         ("NodeGroupTargetSize", pb.NodeGroupTargetSizeResponse(targetSize=-1), "got -1, want >= 0"),
-        ("NodeGroups", pb.NodeGroupsResponse(nodeGroups=[pb.NodeGroup(id="a"), pb.NodeGroup(id="a")]), "want each once"),
-        ("NodeGroups", pb.NodeGroupsResponse(nodeGroups=[pb.NodeGroup(maxSize=4)]), "none empty"),
+        (
+            "NodeGroups",
+            pb.NodeGroupsResponse(nodeGroups=[pb.NodeGroup(id="a"), pb.NodeGroup(id="a")]),
+            "its id 2 times, want it once",
+        ),
+        (
+            "NodeGroups",
+            pb.NodeGroupsResponse(nodeGroups=[pb.NodeGroup(id="a", minSize=2, maxSize=1)]),
+            "got sizes 2 to 1, want 0 <=",
+        ),
     ],
-    ids=["negative target", "one id twice", "no id"],
+    ids=["negative target", "one id twice", "sizes"],
 )
 async def test_what_cannot_be_is_an_error(
     provider: ExternalGrpcProvider,
@@ -243,6 +271,14 @@ async def test_what_cannot_be_is_an_error(
     with pytest.raises(ProviderError, match=want) as caught:
         await provider.groups(timeout_seconds=60)
     assert caught.value.kind == "other"
+
+
+async def test_a_group_without_an_id_is_left_out(provider: ExternalGrpcProvider, server: ExternalServer) -> None:
+    server.lies["NodeGroups"] = pb.NodeGroupsResponse(nodeGroups=[pb.NodeGroup(maxSize=4), pb.NodeGroup(id=GROUP, maxSize=4)])
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(2):
+            assert [group.name for group in await provider.groups(timeout_seconds=60)] == [GROUP]
+    assert [entry["problem"] for entry in logs] == ["NodeGroups: got a group without an id, which is left out"]
 
 
 async def test_instances_without_an_id_and_doubles_are_left_out(provider: ExternalGrpcProvider, server: ExternalServer) -> None:

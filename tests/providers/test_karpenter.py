@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from slackwater.adapters.cloud.karpenter import instance_types, provider
+from slackwater.adapters.cloud.karpenter import instance_types
 from slackwater.adapters.cloud.karpenter.instance_types import Offering, read_instance_types
 from slackwater.adapters.cloud.karpenter.objects import CLAIMS_PATH, POOLS_PATH
 from slackwater.adapters.cloud.karpenter.provider import KarpenterGroups, KarpenterProvider
@@ -99,20 +99,6 @@ async def test_labels_of_the_cloud_come_with_the_type_and_others_from_the_requir
     assert bool(await look(at_work(store, (offering,)))) == want
 
 
-async def test_a_bad_requirement_names_its_node_pool() -> None:
-    store = a_store()
-    a_pool(store, "p", template={"requirements": [{"key": "x", "operator": "Gte", "values": ["many"]}]})
-    with pytest.raises(ProviderError, match=r"NodePool p: requirements: got Gte \['many'\], want one whole number"):
-        await look(at_work(store))
-
-
-async def test_a_bad_limit_names_its_node_pool() -> None:
-    store = a_store()
-    a_pool(store, "p", limits={"cpu": "much"})
-    with pytest.raises(ProviderError, match=r"NodePool p: .*much"):
-        await look(at_work(store))
-
-
 async def test_a_static_node_pool_and_those_that_are_not_named_are_no_groups() -> None:
     store = a_store()
     a_pool(store, "p")
@@ -158,16 +144,6 @@ async def test_nodes_that_do_not_meet_the_requirements_any_more_are_not_followed
     found = await look(ours)
     assert (found[BIG].target, found[BIG].max_size) == (1, 1)
     assert found[SMALL].max_size > 1
-
-
-async def test_too_many_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider, "MOST_VARIANTS", 3)
-    store = a_store()
-    a_pool(store, "p")
-    assert len(await look(at_work(store))) == 2
-    a_pool(store, "q")
-    with pytest.raises(ProviderError, match="4 variants of NodePools, want at most 3"):
-        await look(at_work(store))
 
 
 # --- NodeClaims -----------------------------------------------------------------------------------------------------------
@@ -452,7 +428,8 @@ def test_the_file_has_karpenters_format_and_two_keys_more(tmp_path: Path) -> Non
     file = tmp_path / "types.json"
     more = {"allocatable": {"cpu": "3920m"}, "labels": {"karpenter.k8s.aws/instance-family": "c"}}
     file.write_text(json.dumps([a_type(**more, operatingSystems=["linux"], somethingElse=1)]))
-    [found] = read_instance_types(str(file))
+    [found], problems = read_instance_types(str(file))
+    assert problems == ()
     assert (found.type, found.zone, found.capacity_type, found.price_micros) == ("c.4", "a", "spot", 31_500)
     assert (found.capacity["cpu"], found.allocatable["cpu"], found.allocatable["memory"]) == (
         4 * NANO,
@@ -474,10 +451,12 @@ def test_the_file_has_karpenters_format_and_two_keys_more(tmp_path: Path) -> Non
     [
         ("{", "want a list of instance types as Karpenter's kwok provider reads it"),
         ("{}", "Expected `array`"),
-        (json.dumps([{"name": "x"}]), r"missing required field `resources` - at `\$\[0\]`"),
-        (json.dumps([a_type(), a_type(resources={"cpu": "1"})]), r"\$\[1\] \(c.4\): resources: got cpu, want cpu and memory"),
+        (json.dumps([{"name": "x"}]), r"\$\[0\] \(x\): .*missing required field `resources`"),
+        (json.dumps([17, {"name": 3}]), r"\$\[0\]: Expected `object`"),
+        (json.dumps([a_type(resources={"cpu": "1"})]), r"\$\[0\] \(c.4\): resources: got cpu, want cpu and memory"),
         (json.dumps([a_type(resources={"cpu": "much", "memory": "1Gi"})]), r"\$\[0\] \(c.4\): .*much"),
-        (json.dumps([a_type(offerings=[])]), r"length >= 1 - at `\$\[0\].offerings`"),
+        (json.dumps([a_type(resources={"cpu": "-1", "memory": "1Gi"})]), r"\(c.4\): cpu: got an amount below 0"),
+        (json.dumps([a_type(offerings=[])]), r"length >= 1 - at `\$.offerings`"),
         (json.dumps([a_type(offerings=[{"Price": -1}])]), r"`float` >= 0"),
     ],
 )
@@ -486,6 +465,16 @@ def test_a_file_that_cannot_be_read_says_where(tmp_path: Path, text: str, want: 
     file.write_text(text)
     with pytest.raises(ValueError, match=want):
         read_instance_types(str(file))
+
+
+def test_a_type_that_cannot_be_read_is_left_out_alone(tmp_path: Path) -> None:
+    file = tmp_path / "types.json"
+    file.write_text(
+        json.dumps([a_type(name="a"), a_type(resources={"cpu": "1"}), {"name": "b", "resources": 3}, a_type(name="z")])
+    )
+    found, problems = read_instance_types(str(file))
+    assert [offering.type for offering in found] == ["a", "z"]
+    assert [problem.removeprefix(f"{file}: ")[:12] for problem in problems] == ["$[1] (c.4): ", "$[2] (b): Ex"]
 
 
 def test_a_file_has_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,6 +93,7 @@ class Pool:
     options: GroupOptions = NO_OPTIONS
     undeletable: str = ""  #: why every deletion is refused; not told in advance if `tells` is False
     reports: bool = True
+    unreadable: str = ""  #: why the provider cannot read the group, and refuses each change of it
     boot_outcome: Callable[[int], MachineOutcome] = lambda _: "fine"
     machines: list[Machine] = field(default_factory=list)
     asked: int = 0  #: machines ever asked for
@@ -232,6 +233,8 @@ class Cloud:
             raise ProviderError(self._refusals.popleft(), call.group, "refused, as the test asked")
         if call.group not in self._pools:
             raise ProviderError("gone", call.group, "no such group")
+        if why := self._pools[call.group].unreadable:
+            raise ProviderError("other", call.group, why)
         lost = self._losses.popleft() if self._losses else None
         if lost is False:
             raise ProviderError("unknown", call.group, "no answer in time")
@@ -259,6 +262,9 @@ class Cloud:
         return machine.error is None and self.now() >= machine.asked_at + pool.delays.running_after
 
     def _shown(self, pool: Pool) -> NodeGroup:
+        if pool.unreadable:
+            name, why = pool.name, pool.unreadable
+            return NodeGroup(name=name, provider=self.name, min_size=0, max_size=0, target=0, instances=(), unreadable=why)
         registered = {node.name for node in self._registered(pool)}
         return NodeGroup(
             name=pool.name,

@@ -62,7 +62,7 @@ class Call:
 @dataclass
 class ExternalServer:
     """`fails`: the next answers to a call, by its name. `lost`: the connection breaks at the next changes, after (True) or
-    before they were done. `hangs`: calls that are never answered."""
+    before they were done. `hangs`: calls that are never answered; `hangs_about`: the group about which none is."""
 
     pools: dict[str, Pool] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
@@ -70,6 +70,7 @@ class ExternalServer:
     lies: dict[str, Message] = field(default_factory=dict)
     lost: list[bool] = field(default_factory=list)
     hangs: set[str] = field(default_factory=set)
+    hangs_about: str = ""
     silent: bool = False
     #: Of every node, for an hour.
     price: float | None = None
@@ -173,7 +174,8 @@ class ExternalServer:
             if failing:
                 await context.abort(failing.popleft(), "as the test asked")
             lost = self.lost.pop(0) if self.lost and name in CHANGES else None
-            if self.silent or name in self.hangs:
+            about = self.hangs_about and getattr(request, "id", "") == self.hangs_about
+            if self.silent or name in self.hangs or about:
                 await asyncio.sleep(3600)
             if lost is False:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")

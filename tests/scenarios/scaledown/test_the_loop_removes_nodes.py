@@ -134,6 +134,41 @@ async def test_removals_end_when_another_autoscaler_marks_the_group() -> None:
     assert {end.detail for end in scenario.watched.ended} == {"theirs"}
 
 
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_group_that_cannot_be_read_keeps_its_nodes_and_the_others_go_on(restart: bool) -> None:
+    scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
+    nodes = pool(scenario, 4)
+    scenario.runs("web", nodes)
+    other = scenario.cloud.has("b", size=3, template=scenario.cloud.pool("a").template)
+    scenario.settle()
+    await scenario.pass_time(85)
+    assert scenario.state_machine.drains.nodes.keys() & set(nodes)
+    scenario.cloud.pool("a").unreadable = "it is odd"
+    if restart:
+        scenario.restart()
+    await scenario.pass_time(300)
+    assert (len(scenario.cloud.pool("a").machines), len(other.machines)) == (4, 0)
+    cordoned = scenario.cordoned & set(scenario._shown)
+    assert (list(scenario.state_machine.drains.nodes), cordoned, scenario.watched.evicted) == ([], set(), 0)
+    if not restart:
+        assert scenario.records[-1].group_status[GroupName("a")].closed(Instant(0.0)) == "it cannot be read: it is odd"
+    scenario.cloud.pool("a").unreadable = ""
+    await scenario.pass_time(300)
+    assert (scenario.sizes()["a"], scenario.unhappy()) == (1, [])
+
+
+async def test_nothing_is_bought_twice_while_a_group_cannot_be_read() -> None:
+    scenario = ShrinkScene()
+    pool(scenario, 1)
+    scenario.wants_many(8, cpu="3", tag="burst")
+    await scenario.pass_time(15)
+    scenario.cloud.has("b", template=scenario.cloud.pool("a").template)
+    scenario.cloud.pool("a").unreadable = "it is odd"
+    await scenario.pass_time(120)
+    assert [(call.verb, call.group, call.to) for call in scenario.cloud.calls] == [("grow", "a", 8)]
+    assert scenario.unhappy() == []
+
+
 async def test_a_person_cancels_and_the_node_is_left_alone_for_a_while() -> None:
     scenario = ShrinkScene(limits=replace(installed.DRAIN, settle_time=60.0))
     nodes = pool(scenario, 2)

@@ -276,7 +276,7 @@ AUTOSCALER: Final[tuple[Stated, ...]] = (
     stated("scaleup", "all its nodes are {:g} minutes older", template.LATER_SECONDS / 60),
     stated("simulate", "each with up to {:,} nodes", NodeGroup.model_fields["max_size"].default),
     stated("simulate", "A template without a number of pods takes {}, the kubelet's default", rate_sizing._PODS),
-    stated("karpenter", "At most {:,} variants", karpenter_provider.MOST_VARIANTS),
+    stated("karpenter", "All NodePools together may have {:,} variants", karpenter_provider.MOST_VARIANTS),
     stated("prices", "at most {} MiB and {:,} rows", price_table.LARGEST_FILE // _MIB, price_table.MOST_ROWS),
     stated(
         "prices",

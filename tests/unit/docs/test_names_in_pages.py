@@ -221,7 +221,9 @@ _OTHERS: Final = frozenset(
         --policy-name --policy-document --cluster-name --service-account --role-arn --queue-name --attributes --name
         --event-pattern --rule --targets --patch --filters --location-type --slurpfile
         --branch --ca-cert --cert --cloud-config --depth --disable-cluster-autoscaler --key-cert --no-enable-autoscaling
-        --node-pool --resource-group""",
+        --node-pool --resource-group
+        --auto-scaling-group-name --auto-scaling-group-names --mixed-instances-policy --min-size --max-size
+        --desired-capacity --query""",
     )
 )
 

@@ -67,7 +67,7 @@ from slackwater.ports.clock import Clocks, SteadyClock, Times
 from slackwater.ports.protocols import GroupReader, NodeProvider
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.destination_finder import DestinationFinder
-from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
+from slackwater.runtime.autoscaler.loop_record import LEFT_OUT, LoopCounts, LoopRecord
 from slackwater.runtime.autoscaler.provider_calls import Actor, MachineRemover
 from slackwater.runtime.autoscaler.status_document import StatusText, record_document, stamp
 from slackwater.runtime.auxiliary_intake import AuxiliaryIntake
@@ -311,11 +311,12 @@ class ObservingAutoscaler:
         self._mark_listed()
         groups = self._group_registry.group_status.values()
         marked = dict.fromkeys(self._of_another(each) for each in groups if each.mark)
+        unreadable = dict.fromkeys(f"{LEFT_OUT}{why}" for each in groups if (why := each.group.unreadable))
         problem = [self._listed.problem] if self._listed.problem else []
         assumed = [BY_LABELS] if by_labels(self._settings) else []
         paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
         paused_notes = (f"{each.activity} is paused: {each.note}" for each in paused)
-        return (*assumed, *marked, *problem, *paused_notes, *await self._read_priorities())
+        return (*assumed, *unreadable, *marked, *problem, *paused_notes, *await self._read_priorities())
 
     def _mark_listed(self) -> None:
         """Lets the next loop know the groups that Cluster Autoscaler lists."""

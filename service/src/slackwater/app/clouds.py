@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
+import structlog
+
 from slackwater.adapters.api_calls import ApiPort, ApiReader, ApiReads
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiGroups, ClusterApiProvider, GroupSelection
 from slackwater.adapters.cloud.configured import ConfiguredGroups, ConfiguredProvider, Entry
-from slackwater.adapters.cloud.karpenter.instance_types import Offering, read_instance_types
+from slackwater.adapters.cloud.karpenter.instance_types import InstanceTypes, Offering, read_instance_types
 from slackwater.adapters.cloud.karpenter.provider import KarpenterGroups, KarpenterProvider
 from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
 from slackwater.adapters.cloud.kwok.provider import KwokGroups, KwokProvider
@@ -32,6 +34,9 @@ from slackwater_protocol.durations import SECOND
 if TYPE_CHECKING:
     from slackwater.adapters.cloud.aws.client import AwsClient
     from slackwater.adapters.cloud.externalgrpc.client import Client
+
+
+_log = structlog.get_logger(__name__)
 
 
 class CloudError(Exception):
@@ -171,9 +176,12 @@ def _section(settings: Settings) -> Karpenter:
 def _offerings(settings: Settings) -> tuple[Offering, ...]:
     path = _section(settings).instance_types
     try:
-        return () if path is None else read_instance_types(path)
+        found = InstanceTypes((), ()) if path is None else read_instance_types(path)
     except ValueError as error:
         raise CloudError(f"autoscaler.providers.karpenter.instanceTypes: {error}") from error
+    for problem in found.problems:
+        _log.warning("an instance type is left out", problem=problem)
+    return found.offerings
 
 
 @asynccontextmanager

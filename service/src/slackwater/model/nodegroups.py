@@ -135,7 +135,9 @@ class NodeGroup:
     `owned_by`: the annotation of the group's own object that names its autoscaler; None without it. `zones`: those in which new
     nodes come, if the provider knows them; else the group's nodes show them. `held_by`: the other autoscaler that still changes
     the group, as a text, "" if the provider knows that none does; None if it does not know. `pool`: groups of the same pool
-    share their disruption budgets; "" for a group by itself.
+    share their disruption budgets; "" for a group by itself. `unreadable`: what of the group the provider cannot read, and why,
+    as a text that names the object; "" if it can read all. Then `name`, `provider` and `pool` are facts, and the instances,
+    though some may be missing.
     """
 
     name: GroupName
@@ -154,6 +156,7 @@ class NodeGroup:
     zones: tuple[str, ...] = ()
     held_by: str | None = None
     pool: str = ""
+    unreadable: str = ""
 
 
 class Membership:

@@ -61,19 +61,23 @@ def whole_number(text: str | None) -> int | None:
     return number if -_LARGEST - 1 <= number <= _LARGEST else None
 
 
-#: Karpenter's operators for "at least" and "at most", as those of node selectors: whole numbers are compared.
-_STRICT: Final = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
+#: Operators that compare whole numbers, as those of node selectors; Karpenter has two for "at least" and "at most".
+_STRICT: Final = {"Gt": ("Gt", 0), "Lt": ("Lt", 0), "Gte": ("Gt", -1), "Lte": ("Lt", 1)}
+_OF_SETS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 
 
 def karpenter_requirement(key: str, operator: str, listed: Iterable[str] | None) -> Requirement:
-    """A requirement of Karpenter's objects. Raises ValueError."""
+    """A requirement of Karpenter's objects. Raises ValueError, which names the key."""
     values = tuple(listed or ())
-    if operator not in _STRICT:
+    if operator in _OF_SETS:
         return Requirement(key, operator, values)
+    if operator not in _STRICT:
+        wanted = ", ".join(sorted(_OF_SETS | _STRICT.keys()))
+        raise ValueError(f"requirements: {key!s:.80}: got operator {operator!r:.80}, want one of {wanted}")
     strict, step = _STRICT[operator]
     bound = whole_number(values[0]) if len(values) == 1 else None
     if bound is None:
-        raise ValueError(f"requirements: got {operator} {list(values)!s:.80}, want one whole number")
+        raise ValueError(f"requirements: {key!s:.80}: got {operator} {list(values)!s:.80}, want one whole number")
     return Requirement(key, strict, (str(bound + step),))
 
 

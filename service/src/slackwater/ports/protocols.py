@@ -132,8 +132,8 @@ class GroupReader(Protocol):
     def name(self) -> str: ...
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        """All groups in their present state, sorted by name. If a group cannot be read, raises `ProviderError` rather than
-        leave it out."""
+        """All groups in their present state, sorted by name. One that cannot be read is there too, as `NodeGroup.unreadable`
+        says. Raises `ProviderError` if it is not known which groups there are."""
         ...
 
 

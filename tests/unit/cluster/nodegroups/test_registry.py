@@ -352,6 +352,31 @@ def test_what_a_silent_provider_was_to_bring_is_still_expected() -> None:
     assert group_registry.group_status[GroupName("a")].closed(at(20)) is None
 
 
+def test_a_group_that_cannot_be_read_keeps_what_was_known_of_it_and_is_not_changed() -> None:
+    odd = replace(a_group("a"), unreadable="it is odd")
+    group_registry = a_group_registry(a_group("a", target=3), a_group("b"))
+    group_registry.observe([odd, a_group("b")], {}, at(10))
+    status = group_registry.group_status[GroupName("a")]
+    assert (status.upcoming, status.known, status.answered, status.group.target) == (3, False, True, 3)
+    assert status.closed(at(10)) == "it cannot be read: it is odd"
+    infos = [ScaleUpInfo(group=GroupName(name), nodes=1) for name in "ab"]
+    assert asked(group_registry.grant(infos, at(10))) == [("b", 0, 1)]
+    group_registry.observe([odd, a_group("b")], {}, at(5000))
+    assert group_registry.due_cleanups(at(5000)) == ()
+    group_registry.observe([a_group("a", target=3), a_group("b")], {}, at(5010))
+    assert group_registry.group_status[GroupName("a")].known
+
+
+def test_a_group_that_could_never_be_read_shows_its_nodes_and_is_not_changed() -> None:
+    there = [an_instance("n"), an_instance("m", state="creating")]
+    odd = replace(a_group("a", instances=there), unreadable="it is odd")
+    group_registry = NodeGroupRegistry(NodeGroupPolicy())
+    for seconds in (0, 5000):
+        group_registry.observe([odd], observations(started=["n"]), at(seconds))
+        status = group_registry.group_status[GroupName("a")]
+        assert (status.ready, status.known, group_registry.due_cleanups(at(seconds))) == (("n",), False, ())
+
+
 def test_a_group_that_is_gone_is_forgotten() -> None:
     group_registry = a_group_registry(a_group("a"), a_group("b"))
     group_registry.observe([a_group("b")], {}, at(1))

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 from msgspec import structs
+from structlog.testing import capture_logs
 
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy, NodeObservation
 from slackwater.model.events import NodeSeen, PodSeen
 from slackwater.model.eviction_facts import EvictionFacts, Owner
@@ -13,8 +15,9 @@ from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import InstanceId, NodeGroup
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.pod_constraints import Toleration
+from slackwater.ports.clock import Clocks, Watch
 from slackwater.ports.protocols import ProviderError
-from slackwater.runtime.autoscaler.group_observations import ask_providers, observations
+from slackwater.runtime.autoscaler.group_observations import GroupObserver, ask_providers, observations
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
@@ -140,3 +143,17 @@ async def test_a_provider_that_fails_does_not_silence_the_others(error: Exceptio
     groups, silent = await ask_providers([Broken(error), cloud], timeout_seconds=60)
     assert [group.name for group in groups] == ["a"]
     assert silent == {"broken": want}
+
+
+@pytest.mark.anyio
+async def test_why_a_group_cannot_be_read_is_logged_once_for_as_long_as_it_cannot() -> None:
+    cloud = Cloud(now=lambda: 0.0)
+    cloud.has("a").unreadable = "it is odd"
+    registry = NodeGroupRegistry(NodeGroupPolicy())
+    clocks = Clocks(clock=lambda: Instant(0.0), wall=lambda: UnixTime(0.0), steady=lambda: UnixTime(0.0))
+    observer = GroupObserver(a_state_machine(a_node("n")), [cloud], registry, clocks=clocks, timeout_seconds=1.0)
+    with capture_logs() as logs:
+        for unreadable in ("it is odd", "it is odd", "", "it is odd"):
+            cloud.pool("a").unreadable = unreadable
+            await observer.observe(Watch(clocks.clock))
+    assert [entry["problem"] for entry in logs] == ["it is odd", "it is odd"]

@@ -1,6 +1,7 @@
 """The API server as providers use it: paged lists, and errors as `ProviderError`. Single requests are `api_calls.get`.
 
-- `listed` yields the objects of a collection. `refusal` makes the error for an unsuccessful answer.
+- `listed` yields the objects of a collection, also those that cannot be decoded.
+- `refusal` makes the error for an unsuccessful answer.
 - `bounded`, `each`, `repeated`: a timeout, a limit of concurrent requests, and repeats after conflicts.
 
 Requests are repeated only after a conflict with another writer.
@@ -8,6 +9,7 @@ Requests are repeated only after a conflict with another writer.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from typing import Final, TypeVar
 
@@ -15,7 +17,7 @@ import anyio
 import msgspec
 
 from slackwater.adapters.api_calls import ApiReads, NotSent, Response, Unanswered, get
-from slackwater.adapters.api_objects import ListWire, ObjectDecoder
+from slackwater.adapters.api_objects import ListWire, ObjectDecoder, ObjectMetaWire, ObjectWire
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.nodegroups import GroupName
 from slackwater.ports.protocols import ProviderError
@@ -50,14 +52,23 @@ def check_seen(group: GroupName, *, target: int, seen: int) -> None:
         raise ProviderError("conflict", group, f"the target is {target}, not {seen}")
 
 
-async def listed(api: ApiReads, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T]:
+@dataclass(frozen=True, slots=True)
+class Undecoded:
+    """An object of a list that is not as its type says: its metadata, its JSON, and what is wrong with it."""
+
+    metadata: ObjectMetaWire
+    raw: msgspec.Raw
+    problem: str
+
+
+async def listed(api: ApiReads, path: str, kind: type[T], *, selector: str = "") -> AsyncIterator[T | Undecoded]:
     """Yields the objects of a collection, page by page; none if the API server does not know the type.
 
     `kind` is the struct to decode, `selector` a label selector.
 
     :raises ProviderError: a page could not be listed.
     """
-    pages, objects = ObjectDecoder(ListWire), ObjectDecoder(kind)
+    pages, objects, bare = ObjectDecoder(ListWire), ObjectDecoder(kind), ObjectDecoder(ObjectWire)
     params = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
     while True:
         answer = await get(api, path, params=params)
@@ -67,7 +78,11 @@ async def listed(api: ApiReads, path: str, kind: type[T], *, selector: str = "")
             raise refusal(None, f"list {path}", answer)
         page = pages.decode(answer.body)
         for item in page.items or ():
-            yield objects.decode(item)
+            try:
+                found: T | Undecoded = objects.decode(item)
+            except (msgspec.MsgspecError, RecursionError) as error:
+                found = Undecoded(bare.decode(item).metadata, item, str(error))
+            yield found
         if not page.metadata.continue_:
             return
         params["continue"] = page.metadata.continue_

@@ -6,6 +6,7 @@ also for things that the user may not see. Nothing is changed.
 examination.py  all checks in their order; the service itself, other autoscalers, and clocks
 api_server.py   versions, flags, feature gates, the APIs that are served
 handed_over.py  whether the pods that are handed over exist, and reach the extender
+left_out.py     which node groups cannot be read, and why
 ownership.py    which node groups other autoscalers mark as theirs
 consolidation.py  what consolidation changes, or would change
 agents.py       whether autoscaler agents can reach the service, and what a NetworkPolicy lets through

@@ -23,6 +23,7 @@ from slackwater.app.clouds import uses_karpenter
 from slackwater.app.doctor import Check, agents, api_server, named, ok, problem, unseen, warning
 from slackwater.app.doctor.consolidation import consolidation
 from slackwater.app.doctor.handed_over import pods_handed_over
+from slackwater.app.doctor.left_out import groups_left_out
 from slackwater.app.doctor.ownership import groups_of_others
 from slackwater.app.leader_election import lease_name
 from slackwater.app.running_service import SHADOW_SUFFIX, is_ready, pod_name_of
@@ -99,6 +100,7 @@ async def _of_the_cluster(
         yield check
     if settings.autoscaler.enabled:
         yield await groups_of_others(client, settings, now)
+        yield await groups_left_out(client, settings, now)
     yield await instances(objects, settings)
 
 

@@ -39,7 +39,7 @@ async def groups_of_others(client: ApiPort, settings: Settings, now: datetime) -
         listed, _ = await read_status(client, config_map, now) or (frozenset[str](), 0.0)
         nodes = with_group_labels(await _nodes(client))
         groups = {found.group.name: found.group for found in labelled_groups(nodes, settings.autoscaler.node_groups)}
-        groups |= {group.name: group for group in await _of_cluster_api(client, settings)}
+        groups |= {group.name: group for group in await of_cluster_api(client, settings)}
         if uses_karpenter(settings):  # its groups are variants, and say themselves whether they are handed over
             variants = await karpenter_groups(settings, client, ()).groups(timeout_seconds=_SECONDS)
             pools = {group.pool.rpartition("/")[2] for group in variants}
@@ -51,7 +51,7 @@ async def groups_of_others(client: ApiPort, settings: Settings, now: datetime) -
         return unknown(_NAME, f"ConfigMap {config_map}: {error}", _UNREAD)
     except (ProviderError, ValueError) as error:  # a node that cannot be decoded
         return unknown(_NAME, str(error), _UNREAD)
-    return judged(settings, groups, nodes, listed)
+    return judged(settings, {name: group for name, group in groups.items() if not group.unreadable}, nodes, listed)
 
 
 async def _nodes(client: ApiPort) -> list[Node]:
@@ -63,7 +63,8 @@ async def _nodes(client: ApiPort) -> list[Node]:
     ]
 
 
-async def _of_cluster_api(client: ApiPort, settings: Settings) -> Sequence[NodeGroup]:
+async def of_cluster_api(client: ApiPort, settings: Settings) -> Sequence[NodeGroup]:
+    """The groups of Cluster API, if they are in this cluster. Raises `ProviderError`."""
     section = settings.autoscaler.providers.clusterapi
     if not uses_clusterapi(settings) or (section is not None and section.kubeconfig is not None):
         return ()

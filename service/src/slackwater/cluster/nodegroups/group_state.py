@@ -81,7 +81,7 @@ class GroupMemory:
     ) -> NodeGroupStatus:
         """Updates the memory from what the provider and Nodes show, and returns the group's status. New failures may start a
         back-off."""
-        self.group, self.known, self._observed_at = group, True, now
+        self.group, self.known, self._observed_at = group, not group.unreadable, now
         if self.unconfirmed is not None and group.target != self.unconfirmed.seen:
             self.unconfirmed = None
         elif self.unconfirmed is not None and now >= self.confirm_until:
@@ -104,13 +104,16 @@ class GroupMemory:
         if not group_status.in_creation and not group_status.lost and (self._succeeded or not self._failed):
             self._asked = self._failed = self._succeeded = 0
         nodes = chain((group.template,), (each.node for each in observations.values()))
-        self.mark = mark_of(group, (node for node in nodes if node is not None), policy.listed)
+        self.mark = "" if group.unreadable else mark_of(group, filter(None, nodes), policy.listed)
         return self._with_group_state(group_status, policy)
 
-    def unobserved(self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant) -> NodeGroupStatus:
-        """The group's status while its provider does not answer: the last status, but after the provision timeout no node
-        counts as upcoming any more."""
+    def unobserved(
+        self, before: NodeGroupStatus, policy: NodeGroupPolicy, now: Instant, *, unreadable: str = ""
+    ) -> NodeGroupStatus:
+        """The group's status while its provider does not answer, or cannot read it (`unreadable`): the last status, but after
+        the provision timeout no node counts as upcoming any more."""
         self.known = False
+        before = replace(before, group=replace(before.group, unreadable=unreadable))
         if now - self._observed_at > policy.provision_timeout_of(self.group):
             before = replace(before, ready=(*before.ready, *before.starting), starting=(), coming=0, missing=0, held=0)
         return self._with_group_state(before, policy)

@@ -45,8 +45,8 @@ class NodeGroupRegistry:
         *,
         silent: Iterable[str] = (),
     ) -> None:
-        """Updates all groups from what their providers report. Groups of `silent` providers, which did not answer, keep their
-        status.
+        """Updates all groups from what their providers report. Groups that were read before keep their status if their
+        provider is one of `silent`, which did not answer, or cannot read them now.
 
         `observations` are the Nodes, by the ids of their instances.
         """
@@ -56,11 +56,13 @@ class NodeGroupRegistry:
         for name in sorted(
             {*seen, *(name for name, group_status in before.items() if group_status.group.provider in silent_providers)}
         ):
-            group = seen.get(name)
-            if group is None:
-                self._group_status[name] = self._memories[name].unobserved(before[name], self.policy, now)
+            group, memory = seen.get(name), self._memories.get(name)
+            if memory is not None and (group is None or (group.unreadable and not memory.group.unreadable)):
+                self._group_status[name] = memory.unobserved(
+                    before[name], self.policy, now, unreadable="" if group is None else group.unreadable
+                )
                 continue
-            memory = self._memories.get(name)
+            assert group is not None
             if memory is None:
                 memory = self._memories[name] = GroupMemory(group)
                 memory.starts.restore(self._expected_starts.get(name, ()))

@@ -177,7 +177,8 @@ class NodeGroupStatus:
       of their pods, and are among `ready` too.
     - `leaving` is how many instances are being deleted.
     - `bought` are nodes of the last purchase that has come, whether they still exist or not.
-    - `known` is false while the provider does not answer: this is then its last status, and the group may not be changed.
+    - `known` is false while the provider does not answer, or cannot read the group: this is then its last status, and the group
+      may not be changed.
     """
 
     group: NodeGroup
@@ -204,6 +205,11 @@ class NodeGroupStatus:
     @property
     def name(self) -> GroupName:
         return self.group.name
+
+    @property
+    def answered(self) -> bool:
+        """Whether the provider has answered, if only that it cannot read the group."""
+        return self.known or bool(self.group.unreadable)
 
     @property
     def upcoming(self) -> int:
@@ -237,7 +243,7 @@ class NodeGroupStatus:
         if self.off or self.owner:
             return self.owner or "switched off"
         if not self.known:
-            return "its provider does not answer"
+            return f"it cannot be read: {self.group.unreadable}" if self.group.unreadable else "its provider does not answer"
         if self.backoff is not None and self.backoff.holds(now):
             return f"backing off after: {self.backoff.code}"
         if self.doubtful:

@@ -148,13 +148,14 @@ class ScaleDownLoop:
         What stops in any case is emptied even if scale-down is off or paused: its pods leave in order, or with their machine.
         """
         groups = self._group_registry.group_status
-        if self.state is None or not all(found.known for found in groups.values()):
+        if self.state is None or not all(found.answered for found in groups.values()):
             return False
         of = Membership(found.group for found in groups.values())
         node = next((n for _, n in self._state_machine.state.nodes if n.provider_id == warning.machine), None)
         group = None if node is None else of.group_of(node)
-        optional = warning.stops_at is None
-        if node is None or group is None or self._withholds(group) is not None or (optional and not self._policy().enabled):
+        if node is None or group is None or self._withholds(group) is not None:
+            return True
+        if warning.stops_at is None and (not self._policy().enabled or not groups[group].known):
             return True
         now = self._steady()
         order = DrainOrder(node=node.name, uid=node.uid, group=group, empty=False, stamp=now, stops_at=warning.stops_at)
@@ -176,7 +177,7 @@ class ScaleDownLoop:
         """
         policy, now = self._policy(), self._steady()
         if self.state is None:
-            if not group_status or not all(found.known for found in group_status.values()):
+            if not group_status or not all(found.answered for found in group_status.values()):
                 return None
             self.state = self._resumed(group_status, policy, now)
         for eviction in self._evictions:
@@ -195,7 +196,10 @@ class ScaleDownLoop:
             self._give_up_all()
             return None
         for drain in self._drains.active:
-            if (why := self._withholds(drain.order.group)) is not None:  # another autoscaler has marked the group since
+            group, status = drain.order.group, group_status.get(drain.order.group)
+            # Another autoscaler may have marked the group since; of one that cannot be read the provider deletes no machine.
+            unreadable = None if status is None else status.group.unreadable
+            if why := self._withholds(group) or unreadable:
                 self._give_up(drain.order.node, UnremovableReason.CANCELLED, why)
         self.state = replace(self.state, replacing=replacing)
         revocable = {drain.order.node: drain.order.stamp for drain in self._drains.active if drain.revocable}

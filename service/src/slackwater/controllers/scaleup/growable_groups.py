@@ -184,6 +184,6 @@ def skip_reason_of(group_status: NodeGroupStatus, why: str | None) -> SkipReason
         kind = "switched-off"
     elif group_status.backoff is not None and why.startswith("backing off"):
         kind = "backoff"
-    elif group_status.group.target >= group_status.group.max_size:
+    elif group_status.known and group_status.group.target >= group_status.group.max_size:
         kind = "limit"
     return SkipReason(kind=kind, text=why)

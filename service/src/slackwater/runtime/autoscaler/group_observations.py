@@ -35,6 +35,8 @@ class GroupObserver:
         self._group_registry = group_registry
         self._clocks = clocks
         self._timeout = timeout_seconds
+        #: What was logged of groups that cannot be read: once for as long as they cannot.
+        self._logged: frozenset[str] = frozenset()
 
     async def observe(self, watch: Watch) -> Mapping[str, str]:
         """Updates the registry. Returns the errors of providers that did not answer, by the provider's name."""
@@ -43,6 +45,10 @@ class GroupObserver:
             now, registry = self._clocks.clock(), self._group_registry
             seen = observations(groups, self._state_machine, registry.policy, now=now, unix_now=self._clocks.steady())
             registry.observe(groups, seen, now, silent=silent)
+        unreadable = frozenset(group.unreadable for group in groups if group.unreadable)
+        for text in sorted(unreadable - self._logged):
+            _log.warning("a node group is left out", problem=text)
+        self._logged = unreadable | self._logged if silent else unreadable
         return silent
 
 

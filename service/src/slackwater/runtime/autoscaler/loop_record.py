@@ -142,6 +142,10 @@ _SECONDS: Final = tuple(0.01 * 2**power for power in range(18))
 _LATE: Final = "timeout"
 
 
+#: How the note of a group that cannot be read begins; its reason follows.
+LEFT_OUT: Final = "left out: "
+
+
 @dataclass(slots=True)
 class LoopCounts:
     """Counts over all loops of this process. `errors` is by Cluster Autoscaler's error types, `failed_scale_ups` and

@@ -76,6 +76,8 @@ async def launch_failures(
 
 
 def _is_launch_since(wire: Mapping[str, Any], begin: float) -> bool:
+    if not isinstance(wire.get("StartTime"), datetime):
+        return False
     return _started(wire) >= begin and str(wire.get("Description", "")).startswith(_LAUNCH)
 
 

@@ -13,6 +13,9 @@ _MOST_PAGES: Final = 50
 #: AWS allows sizes of a few thousand.
 _LARGEST_SIZE: Final = 1_000_000
 
+#: What helps with a group whose capacity is not in machines. With the old sizes AWS would launch many, or end many.
+_TO_DO: Final = "and its sizes to numbers of machines in the same update"
+
 MachineState = Literal["creating", "running", "deleting"]
 
 
@@ -113,6 +116,29 @@ def _filter(key: str, value: str) -> dict[str, Any]:
 
 
 def _read(wire: Mapping[str, Any]) -> ScalingGroup:
+    """The group. One that lacks something has a problem, and no machines: nobody would know which are missing."""
+    try:
+        return _whole(wire)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        problem = f"describe_auto_scaling_groups: an answer cannot be read: {type(error).__name__}: {error}"
+        return ScalingGroup(
+            name=GroupName(wire["AutoScalingGroupName"]),
+            min_size=0,
+            max_size=0,
+            desired=0,
+            machines=(),
+            zones=(),
+            tags=_tags(wire),
+            source=LaunchSource(),
+            problem=problem,
+        )
+
+
+def _tags(wire: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag.get("Value") or "" for tag in wire.get("Tags") or ()}
+
+
+def _whole(wire: Mapping[str, Any]) -> ScalingGroup:
     sizes = [min(max(int(wire.get(key, 0)), 0), _LARGEST_SIZE) for key in ("MinSize", "MaxSize", "DesiredCapacity")]
     machines = (_machine(each) for each in wire.get("Instances") or ())
     return ScalingGroup(
@@ -122,7 +148,7 @@ def _read(wire: Mapping[str, Any]) -> ScalingGroup:
         desired=sizes[2],
         machines=tuple(machine for machine in machines if machine is not None),
         zones=tuple(sorted(wire.get("AvailabilityZones") or ())),
-        tags={tag["Key"]: tag.get("Value") or "" for tag in wire.get("Tags") or ()},
+        tags=_tags(wire),
         source=_source(wire),
         suspended=frozenset(process.get("ProcessName", "") for process in wire.get("SuspendedProcesses") or ()),
         problem=_problem(wire),
@@ -163,9 +189,10 @@ def _template(wire: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 def _problem(wire: Mapping[str, Any]) -> str:
     if wire.get("DesiredCapacityType", "units") != "units":
-        return f"its desired capacity counts {wire['DesiredCapacityType']}, not machines"
+        return f"its desired capacity counts {wire['DesiredCapacityType']}, not machines: set its type to units, {_TO_DO}"
     overrides: Iterable[Mapping[str, Any]] = ((wire.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}).get(
         "Overrides"
     ) or ()
     weights: Sequence[str] = sorted({each["WeightedCapacity"] for each in overrides if each.get("WeightedCapacity")} - {"1"})
-    return f"its machines weigh {', '.join(weights)}, so its desired capacity does not count machines" if weights else ""
+    weigh = f"its mixed instances policy has weights ({', '.join(weights)}), so its sizes do not count machines"
+    return f"{weigh}: set no WeightedCapacity, {_TO_DO}" if weights else ""

@@ -116,7 +116,7 @@ class MachineTypes:
             async def describe(some: list[str] = some) -> list[MachineType]:
                 only = [{"Name": "instance-type", "Values": some}]
                 pages = self._client.pages("ec2", "describe_instance_types", "InstanceTypes", most=_MOST_PAGES, Filters=only)
-                return [_machine_type(wire) async for wire in pages]
+                return [each async for wire in pages if (each := _readable_type(wire)) is not None]
 
             if (found := await self._once(tuple(some), describe)) is not None:
                 self._types |= dict.fromkeys(some) | {each.name: each for each in found}
@@ -137,6 +137,16 @@ class MachineTypes:
         self._kept = {old: each for old, each in self._kept.items() if self._now() - each[0] < 2 * _KEPT_SECONDS}
         self._kept[key] = (self._now(), answer)
         return answer
+
+
+def _readable_type(wire: Mapping[str, Any]) -> MachineType | None:
+    """The type; None if it cannot be read, so that it costs no other type its answer."""
+    try:
+        with readable("describe_instance_types"):
+            return _machine_type(wire)
+    except ProviderError as error:
+        _log.warning("an instance type is not known", problem=error.detail)
+        return None
 
 
 def _machine_type(wire: Mapping[str, Any]) -> MachineType:

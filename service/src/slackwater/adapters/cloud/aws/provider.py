@@ -79,15 +79,17 @@ class AwsGroups:
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
-            found = [self._changes.known(group) for group in (await self._finder.all()).values() if self._scales(group)]
-            self._changes.keep(group.name for group in found)
-            self._owners = {machine.id: (group.name, machine.name) for group in found for machine in group.machines}
+            every = (await self._finder.all()).values()
+            found = [self._changes.known(group) for group in every if not group.problem]
+            self._changes.keep(group.name for group in every)
+            self._owners = {machine.id: (group.name, machine.name) for group in every for machine in group.machines}
             self.knows_machines = True
             lacking = {group.name for group in found if group.desired > group.live}
             self._lacking = {name: self._lacking.get(name, self._now()) for name in lacking}
             failures = await launch_failures(self._client, self._lacking, now=self._now())
             types = await self._types.of(found)
             shown = [await self._shown(group, types[group.name], failures.get(group.name)) for group in found]
+            shown += [self._unreadable(group) for group in every if group.problem]
         return sorted(shown, key=lambda group: group.name)
 
     def name_of(self, id_: str) -> InstanceId | None:
@@ -95,10 +97,18 @@ class AwsGroups:
         owner = self._owners.get(id_)
         return None if owner is None else owner[1]
 
-    def _scales(self, group: ScalingGroup) -> bool:
-        if group.problem:
-            self._report(group.name, group.problem)
-        return not group.problem
+    def _unreadable(self, group: ScalingGroup) -> NodeGroup:
+        return NodeGroup(
+            name=group.name,
+            provider=self.name,
+            min_size=0,
+            max_size=group.live,
+            target=group.live,
+            instances=tuple(map(_instance, group.machines)),
+            choice=choice_of_provider(self.name, group.name),
+            zones=group.zones,
+            unreadable=f"Auto Scaling group {group.name}: {group.problem}",
+        )
 
     async def _shown(self, group: ScalingGroup, types: Sequence[MachineType], failure: InstanceError | None) -> NodeGroup:
         managed, none = await self._types.managed(group), None
@@ -195,8 +205,10 @@ class AwsProvider(AwsGroups):
 
     async def _present(self, name: GroupName) -> ScalingGroup:
         group = await self._finder.one(name)
-        if group is None or group.problem:
-            raise ProviderError("gone", name, "AWS has no such group" if group is None else group.problem)
+        if group is None:
+            raise ProviderError("gone", name, "AWS has no such group")
+        if group.problem:
+            raise ProviderError("other", name, group.problem)
         return self._changes.known(group)
 
     async def _resize(self, group: GroupName, desired: int) -> None:

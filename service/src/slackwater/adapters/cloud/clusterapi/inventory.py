@@ -44,6 +44,11 @@ def holdings(groups: Iterable[GroupWire], sets: Iterable[GroupWire], machines: I
     return {uid: Holdings(machines=found[uid], rolling=len(used_sets[uid]) > 1) for uid in uids}
 
 
+def problem(held: Holdings) -> str:
+    """What cannot be read of the machines; "" if all can be."""
+    return next((f"Machine {each.metadata.name}: {each.unreadable}" for each in held.machines if each.unreadable), "")
+
+
 def is_owned(machine_set: GroupWire) -> bool:
     """True if the MachineSet belongs to a MachineDeployment, which is the group then."""
     return bool(_owner(machine_set.metadata, "MachineDeployment"))

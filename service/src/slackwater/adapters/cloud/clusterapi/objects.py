@@ -13,7 +13,7 @@ import msgspec
 
 from slackwater.adapters.api_calls import MERGE_PATCH, ApiCalls, ApiReads, ask, get
 from slackwater.adapters.api_objects import ObjectDecoder, ObjectMetaWire, ObjectWire, Wire
-from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, listed, refusal
+from slackwater.adapters.cloud.apiserver import CONFLICT, NOT_FOUND, OK, Undecoded, listed, refusal
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Taint
 from slackwater_protocol.names import CLUSTER_API_GROUP
@@ -47,8 +47,11 @@ class MachineStatusWire(Wire):
 
 
 class MachineWire(ObjectWire):
+    """`unreadable`, which is no field of the API: why only the metadata could be read; "" if all could."""
+
     spec: MachineSpecWire = msgspec.field(default_factory=MachineSpecWire)
     status: MachineStatusWire = msgspec.field(default_factory=MachineStatusWire)
+    unreadable: str = msgspec.field(name="", default="")
 
 
 class InfrastructureRefWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -78,7 +81,10 @@ class GroupSpecWire(Wire):
 
 
 class GroupWire(ObjectWire):
+    """`unreadable`: as of a `MachineWire`."""
+
     spec: GroupSpecWire = msgspec.field(default_factory=GroupSpecWire)
+    unreadable: str = msgspec.field(name="", default="")
 
 
 class _PreferredVersionWire(Wire):
@@ -164,12 +170,12 @@ class ClusterApiReads:
     async def groups(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[GroupWire]:
         path = await self._collection(PLURALS[kind], namespace or self._namespace)
         async for item in listed(self._reads, path, GroupWire):
-            yield item
+            yield GroupWire(item.metadata, unreadable=item.problem) if isinstance(item, Undecoded) else item
 
     async def machines(self, namespace: str | None = None) -> AsyncIterator[MachineWire]:
         path = await self._collection(MACHINES, namespace or self._namespace)
         async for item in listed(self._reads, path, MachineWire):
-            yield item
+            yield MachineWire(item.metadata, unreadable=item.problem) if isinstance(item, Undecoded) else item
 
     async def group(self, group: GroupId) -> GroupWire | None:
         """Reads one group; None if it does not exist."""

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeVar
 
+import msgspec
 import structlog
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads
@@ -18,11 +19,13 @@ from slackwater.adapters.cloud.clusterapi import annotations, inventory
 from slackwater.adapters.cloud.clusterapi.annotations import Limits
 from slackwater.adapters.cloud.clusterapi.inventory import Holdings
 from slackwater.adapters.cloud.clusterapi.objects import (
+    NOTHING_SAID,
     PLURALS,
     ClusterApiObjects,
     ClusterApiReads,
     GroupId,
     GroupWire,
+    Infrastructure,
     InfrastructureTemplates,
     Kind,
     MachineWire,
@@ -43,7 +46,9 @@ _log = structlog.get_logger(__name__)
 _CLUSTER_NAME: Final = f"{CLUSTER_API_GROUP}/cluster-name"
 #: Machines that are marked, unmarked or deleted at the same time.
 _WIDTH: Final = 8
-#: Problems of annotations are logged once each; after this many different ones the memory is cleared.
+#: Of a group whose limits cannot be read.
+_NO_LIMITS: Final = Limits(0, 0)
+#: Problems of groups are logged once each; after this many different ones the memory is cleared.
 _REMEMBERED: Final = 1000
 
 
@@ -63,11 +68,13 @@ class GroupSelection:
 
 @dataclass(frozen=True, slots=True)
 class _GroupState:
-    """A managed group as it was read. A write of the group's size has the resourceVersion that was read as precondition."""
+    """A managed group as it was read. A write of the group's size has the resourceVersion that was read as precondition.
+    `problem`: why it cannot be read; "" if it can."""
 
     id: GroupId
     item: GroupWire
     limits: Limits
+    problem: str = ""
 
     @property
     def group(self) -> GroupName:
@@ -113,30 +120,40 @@ class ClusterApiGroups:
         group_state = None if item is None or id_ is None else self._ours(id_.kind, item)
         if group_state is None:
             raise ProviderError("gone", group, "no such object, or it is not annotated to be scaled")
+        if group_state.problem:
+            raise ProviderError("other", group, group_state.problem)
         return group_state
 
     def _ours(self, kind: Kind, item: GroupWire) -> _GroupState | None:
-        """Returns the group's state; None if the group is not managed or its size limits are invalid, which is logged once."""
+        """Returns the group's state; None if the group is not managed."""
         if not self._wanted.takes(item) or (kind == "MachineSet" and inventory.is_owned(item)):
             return None
         id_ = GroupId(kind, item.metadata.namespace, item.metadata.name)
-        limits = self._read_annotation(id_.group, lambda: annotations.limits(item.metadata.annotations or {}), None)
-        return None if limits is None else _GroupState(id_, item, limits)
+        try:
+            limits = annotations.limits(item.metadata.annotations or {})
+        except ValueError as error:
+            return _GroupState(id_, item, _NO_LIMITS, problem=str(error))
+        return None if limits is None else _GroupState(id_, item, limits, item.unreadable)
 
     def _read_annotation(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except ValueError as error:
-            if len(self._reported) >= _REMEMBERED:
-                self._reported.clear()
-            if (group, str(error)) not in self._reported:
-                self._reported.add((group, str(error)))
-                _log.warning("an annotation does not count", group=group, problem=str(error))
+            self._report(group, str(error))
             return otherwise
 
+    def _report(self, group: GroupName, problem: str) -> None:
+        if len(self._reported) >= _REMEMBERED:
+            self._reported.clear()
+        if (group, problem) not in self._reported:
+            self._reported.add((group, problem))
+            _log.warning("a part of a group does not count", group=group, problem=problem)
+
     async def _held(self, group_state: _GroupState) -> Holdings:
-        held = await self._holdings([group_state.item], group_state.id.namespace)
-        return held[group_state.item.metadata.uid]
+        held = (await self._holdings([group_state.item], group_state.id.namespace))[group_state.item.metadata.uid]
+        if problem := inventory.problem(held):
+            raise ProviderError("other", group_state.group, problem)
+        return held
 
     async def _holdings(self, groups: Sequence[GroupWire], namespace: str | None = None) -> dict[str, Holdings]:
         sets = [item async for item in self._reads.groups("MachineSet", namespace)]
@@ -145,7 +162,9 @@ class ClusterApiGroups:
 
     async def _shown(self, group_state: _GroupState, held: Holdings) -> NodeGroup:
         item, said = group_state.item, group_state.item.metadata.annotations or {}
-        infrastructure = await self._infrastructure.of(item)
+        if problem := group_state.problem or inventory.problem(held):
+            return self._unreadable(group_state, held, problem)
+        infrastructure = await self._said_by_infrastructure(group_state)
         none: Node | None = None
         return NodeGroup(
             name=group_state.group,
@@ -160,6 +179,27 @@ class ClusterApiGroups:
             choice=choice_of_provider(self.name, group_state.group),
             owned_by=read_owner(said),
         )
+
+    def _unreadable(self, group_state: _GroupState, held: Holdings, problem: str) -> NodeGroup:
+        instances = () if inventory.problem(held) else inventory.instances(group_state.item, held)
+        count = sum(instance.state != "deleting" for instance in instances)
+        return NodeGroup(
+            name=group_state.group,
+            provider=self.name,
+            min_size=0,
+            max_size=count,
+            target=count,
+            instances=instances,
+            choice=choice_of_provider(self.name, group_state.group),
+            unreadable=f"{group_state.group}: {problem}",
+        )
+
+    async def _said_by_infrastructure(self, group_state: _GroupState) -> Infrastructure:
+        try:
+            return await self._infrastructure.of(group_state.item)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            self._report(group_state.group, f"its infrastructure template cannot be read: {error}")
+            return NOTHING_SAID
 
 
 class ClusterApiProvider(ClusterApiGroups):

@@ -6,7 +6,7 @@ pods, GPU types and debugging calls of the protocol are not used.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -29,6 +29,10 @@ _log = structlog.get_logger(__name__)
 #: Groups that are read at the same time.
 _WIDTH: Final = 8
 _HOUR: Final = 3600
+#: The share of a loop's timeout in which each group has to answer, or counts as unreadable.
+_SHARE_OF_GROUPS: Final = 0.75
+#: Problems are logged once each; after this many different ones the memory is cleared.
+_REMEMBERED: Final = 1000
 #: All prices together may hold up the loop for so long.
 _PRICES_SECONDS: Final = 2.0
 _UNIMPLEMENTED: Final = (grpc.StatusCode.UNIMPLEMENTED,)
@@ -53,21 +57,47 @@ class ExternalGrpcGroups:
         self._prices: dict[GroupName, int] = {}
         self._price_problems: dict[GroupName, str] = {}
         self._defaults = reading.defaults(defaults)
+        self._reported: set[tuple[str, str]] = set()
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
-        found: list[NodeGroup] = []
-
-        async def look(grpc_message: pb.NodeGroup) -> None:
-            found.append(await self._group(grpc_message))
-
         with bounded(None, timeout_seconds):
             await self._client.ask(rpc.REFRESH, pb.RefreshRequest())
-            listed = await self._listed()
-            await each(None, listed.values(), look, width=_WIDTH)
+            found = await self._read(await self._listed(), timeout_seconds * _SHARE_OF_GROUPS)
             if self._now is not None:
-                await self._ask_prices(found, int(self._now()))
+                await self._ask_prices([group for group in found if not group.unreadable], int(self._now()))
         found = [replace(group, price_micros=self._prices.get(group.name)) for group in found]
         return sorted(found, key=lambda group: group.name)
+
+    async def _read(self, listed: Mapping[GroupName, Sequence[pb.NodeGroup]], timeout_seconds: float) -> list[NodeGroup]:
+        """Reads the groups. One about which the server does not answer well, or not in time, is unreadable; raises the first
+        problem if that is so of all."""
+        found, problems = dict[GroupName, NodeGroup](), dict[GroupName, ProviderError]()
+
+        async def look(name: GroupName) -> None:
+            try:
+                found[name] = await self._group(_only(name, listed[name]))
+            except ProviderError as error:
+                problems[name] = error
+
+        with anyio.move_on_after(timeout_seconds):
+            await each(None, listed, look, width=_WIDTH)
+        for name in listed.keys() - found.keys() - problems.keys():
+            problems[name] = ProviderError("unknown", name, f"no answer within {timeout_seconds:g} s")
+        if problems and not found:
+            raise problems[min(problems)]
+        return [*found.values(), *(self._unreadable(name, error) for name, error in problems.items())]
+
+    def _unreadable(self, name: GroupName, error: ProviderError) -> NodeGroup:
+        return NodeGroup(
+            name=name,
+            provider=self.name,
+            min_size=0,
+            max_size=0,
+            target=0,
+            instances=(),
+            choice=choice_of_provider(self.name, name),
+            unreadable=f"{name}: {error.detail}",
+        )
 
     async def _group(self, grpc_message: pb.NodeGroup) -> NodeGroup:
         group = GroupName(grpc_message.id)
@@ -83,18 +113,29 @@ class ExternalGrpcGroups:
             choice=choice_of_provider(self.name, group),
         )
 
-    async def _listed(self) -> dict[GroupName, pb.NodeGroup]:
+    async def _listed(self) -> dict[GroupName, list[pb.NodeGroup]]:
+        """The groups by id. A server may answer nonsense, such as an id twice."""
         answer = await self._client.ask(rpc.NODE_GROUPS, pb.NodeGroupsRequest())
-        ids = [group.id for group in answer.nodeGroups]
-        if "" in ids or len(set(ids)) != len(ids):
-            raise ProviderError("other", None, f"NodeGroups: got ids {ids}, want each once and none empty")
-        return {GroupName(group.id): group for group in answer.nodeGroups}
+        found = defaultdict[GroupName, list[pb.NodeGroup]](list)
+        for group in answer.nodeGroups:
+            found[GroupName(group.id)].append(group)
+        if found.pop(GroupName(""), ()):
+            self._report("", "NodeGroups: got a group without an id, which is left out")
+        return found
 
     async def _limits(self, group: GroupName) -> pb.NodeGroup:
-        found = (await self._listed()).get(group)
-        if found is None:
+        listed = await self._listed()
+        if group not in listed:
             raise ProviderError("gone", group, "the server knows no such group")
-        return found
+        return _only(group, listed[group])
+
+    def _report(self, group: str, problem: str) -> None:
+        """Logs a problem once."""
+        if len(self._reported) >= _REMEMBERED:
+            self._reported.clear()
+        if (group, problem) not in self._reported:
+            self._reported.add((group, problem))
+            _log.warning("a part of the server's answer does not count", group=group, problem=problem)
 
     async def _target(self, group: GroupName) -> int:
         answer = await self._client.ask(rpc.TARGET_SIZE, pb.NodeGroupTargetSizeRequest(id=group), group=group)
@@ -106,8 +147,7 @@ class ExternalGrpcGroups:
         answer = await self._client.ask(rpc.NODES, pb.NodeGroupNodesRequest(id=group), group=group)
         found = {grpc_message.id: reading.instance(grpc_message) for grpc_message in answer.instances if grpc_message.id}
         if len(found) != len(answer.instances):
-            listed = len(answer.instances)
-            _log.warning("instances left out: each needs an id of its own", group=group, listed=listed, known=len(found))
+            self._report(group, "NodeGroupNodes: instances without an id of their own are left out")
         return tuple(found.values())
 
     async def _template(self, group: GroupName) -> Node | None:
@@ -116,7 +156,7 @@ class ExternalGrpcGroups:
         try:
             return None if answer is None else reading.template(answer.nodeBytes, group)
         except ValueError as error:
-            _log.warning("template left out", group=group, problem=str(error))
+            self._report(group, str(error))
             return None
 
     async def _options(self, group: GroupName) -> GroupOptions:
@@ -215,6 +255,16 @@ class ExternalGrpcProvider(ExternalGrpcGroups):
             found = "" if answer is None else answer.nodeGroup.id
             if found not in ("", group):
                 raise ProviderError("conflict", group, f"{instance.id} is of group {found}")
+
+
+def _only(name: GroupName, listed: Sequence[pb.NodeGroup]) -> pb.NodeGroup:
+    """The group's message. Raises `ProviderError` if it is none."""
+    if len(listed) > 1:
+        raise ProviderError("other", name, f"NodeGroups: got its id {len(listed)} times, want it once")
+    (only,) = listed
+    if not 0 <= only.minSize <= only.maxSize:
+        raise ProviderError("other", name, f"NodeGroups: got sizes {only.minSize} to {only.maxSize}, want 0 <= min <= max")
+    return only
 
 
 def _node(instance: Instance) -> pb.ExternalGrpcNode:

@@ -24,7 +24,7 @@ from slackwater.model.nodegroups import (
     read_attach_limits,
 )
 from slackwater.model.objects import Node, Taint
-from slackwater.model.resources import rounded_up
+from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
 from slackwater.model.storage import CsiNode
 from slackwater_protocol.money import micros_of
 from slackwater_protocol.units import parse_nanos
@@ -72,12 +72,12 @@ def template(raw: bytes, group: GroupName) -> Node | None:
         name=NodeName(grpc_message.metadata.name or f"template-of-{group}"),
         uid=f"template-of-{group}",
         resource_version=0,
-        allocatable=rounded_up(cpu_nanos=nanos.pop("cpu", 0), memory_nanos=nanos.pop("memory", 0)),
+        allocatable=on_node(rounded_up(cpu_nanos=nanos.pop("cpu", 0), memory_nanos=nanos.pop("memory", 0))),
         labels=dict(grpc_message.metadata.labels),
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in grpc_message.spec.taints),
         unschedulable=grpc_message.spec.unschedulable,
         ready=True,
-        scalars=tuple((name, -(-amount // _NANO)) for name, amount in sorted(nanos.items())),
+        scalars=tuple((name, min(-(-amount // _NANO), LARGEST_ON_NODE)) for name, amount in sorted(nanos.items())),
         provider_id=grpc_message.spec.providerID,
         csi=_csi(grpc_message.metadata.annotations.get(CSI_DRIVERS, ""), group),
         slices=_slices(grpc_message.metadata.annotations, group),

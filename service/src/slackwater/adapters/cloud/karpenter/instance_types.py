@@ -8,7 +8,7 @@ where it is less than `resources`, and `labels`, which requirements of NodePools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -53,6 +53,10 @@ class _Offered(Struct, rename="pascal"):
     requirements: list[_Requirement] = field(default_factory=list)
 
 
+class _Named(Struct):
+    name: str
+
+
 class _Type(Struct, rename="camel"):
     name: Annotated[str, Meta(min_length=1)]
     resources: dict[str, str | int | float]
@@ -63,8 +67,15 @@ class _Type(Struct, rename="camel"):
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def read_instance_types(path: str) -> tuple[Offering, ...]:
-    """The available offerings of the file. Raises ValueError, whose text names the place."""
+class InstanceTypes(NamedTuple):
+    """The available offerings of a file. `problems`: the types that are left out, each with its place and what is wrong."""
+
+    offerings: tuple[Offering, ...]
+    problems: tuple[str, ...]
+
+
+def read_instance_types(path: str) -> InstanceTypes:
+    """Reads the file. Raises ValueError, whose text names the place, if the file is none, or has no type that can be read."""
     try:
         with Path(path).open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
@@ -73,16 +84,25 @@ def read_instance_types(path: str) -> tuple[Offering, ...]:
     if len(data) > LARGEST_FILE:
         raise ValueError(f"{path}: got more bytes, want at most {LARGEST_FILE}")
     try:
-        types = msgspec.json.decode(data, type=list[_Type])
+        types = msgspec.json.decode(data, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError) as err:
         raise ValueError(f"{path}: {err}; want a list of instance types as Karpenter's kwok provider reads it") from err
-    found: list[Offering] = []
-    for number, each in enumerate(types):
+    found, problems = list[Offering](), list[str]()
+    for number, raw in enumerate(types):
         try:
-            found += _offerings(each)
-        except ValueError as err:
-            raise ValueError(f"{path}: $[{number}] ({each.name}): {err}") from err
-    return tuple(found)
+            found += tuple(_offerings(msgspec.json.decode(raw, type=_Type)))
+        except (ValueError, RecursionError) as err:
+            problems.append(f"{path}: $[{number}]{_name_of(raw)}: {err}")
+    if problems and not found:
+        raise ValueError(problems[0])
+    return InstanceTypes(tuple(found), tuple(problems))
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    try:
+        return f" ({msgspec.json.decode(raw, type=_Named).name:.80})"
+    except (msgspec.MsgspecError, RecursionError):
+        return ""
 
 
 def _offerings(each: _Type) -> Iterator[Offering]:
@@ -90,6 +110,8 @@ def _offerings(each: _Type) -> Iterator[Offering]:
     if not {"cpu", "memory"} <= capacity.keys():
         raise ValueError(f"resources: got {', '.join(capacity) or 'none'}, want cpu and memory")
     allocatable = capacity | {name: int(parse_nanos(amount)) for name, amount in each.allocatable.items()}
+    if below := [name for name, amount in (capacity | allocatable).items() if min(amount, capacity.get(name, 0)) < 0]:
+        raise ValueError(f"{', '.join(below)}: got an amount below 0, want at least 0")
     for offered in each.offerings:
         chosen = {one.key: one.values[0] for one in offered.requirements if one.operator == "In" and len(one.values) == 1}
         for system in sorted(each.operating_systems) if offered.available else ():

@@ -17,11 +17,15 @@ from slackwater.adapters.api_objects import (
     RequirementWire,
     Wire,
 )
-from slackwater.adapters.cloud.apiserver import CREATED, NOT_FOUND, OK, listed, refusal
+from slackwater.adapters.cloud.apiserver import CREATED, NOT_FOUND, OK, Undecoded, listed, refusal
 from slackwater.model.nodegroups import GroupName
+from slackwater.ports.protocols import ProviderError
+from slackwater_protocol.units import parse_nanos
 
-POOLS_PATH: Final = "/apis/karpenter.sh/v1/nodepools"
-CLAIMS_PATH: Final = "/apis/karpenter.sh/v1/nodeclaims"
+_VERSION: Final = "v1"
+_API_GROUP_PATH: Final = "/apis/karpenter.sh"
+POOLS_PATH: Final = f"{_API_GROUP_PATH}/{_VERSION}/nodepools"
+CLAIMS_PATH: Final = f"{_API_GROUP_PATH}/{_VERSION}/nodeclaims"
 #: Events about objects without a namespace are in this one.
 EVENTS_NAMESPACE: Final = "default"
 EVENTS_PATH: Final = f"/api/v1/namespaces/{EVENTS_NAMESPACE}/events"
@@ -94,12 +98,26 @@ class _ClaimStatusWire(Wire):
 
 
 class ClaimWire(ObjectWire):
+    """`unreadable`, which is no field of the API: what of the NodeClaim cannot be read, and is left out; "" if all can."""
+
     spec: SpecWire = field(default_factory=SpecWire)
     status: _ClaimStatusWire = field(default_factory=_ClaimStatusWire)
+    unreadable: str = field(name="", default="")
 
     def condition(self, kind: str) -> ConditionWire:
         """The condition of this type; an empty one if there is none."""
         return next((each for each in self.status.conditions or () if each.type == kind), ConditionWire())
+
+
+class _PlaceWire(Wire):
+    provider_id: str = field(name="providerID", default="")
+    node_name: str = ""
+
+
+class _BareClaimWire(ObjectWire):
+    """What tells which machine a NodeClaim is."""
+
+    status: _PlaceWire = field(default_factory=_PlaceWire)
 
 
 class EventWire(Wire):
@@ -107,18 +125,72 @@ class EventWire(Wire):
     message: str = ""
 
 
+class _VersionWire(Wire):
+    version: str = ""
+
+
+class _ApiGroupWire(Wire):
+    versions: list[_VersionWire] | None = None
+
+
 _POOL: Final = ObjectDecoder(PoolWire)
 _CLAIM: Final = ObjectDecoder(ClaimWire)
+_BARE_CLAIM: Final = ObjectDecoder(_BareClaimWire)
+_GROUP: Final = ObjectDecoder(_ApiGroupWire)
 _EVENTS: Final = ObjectDecoder(ListWire), ObjectDecoder(EventWire)
 
 
-def pools(api: ApiReads) -> AsyncIterator[PoolWire]:
-    return listed(api, POOLS_PATH, PoolWire)
+async def pools(api: ApiReads) -> AsyncIterator[PoolWire | Undecoded]:
+    """All NodePools. Raises `ProviderError`, also if the API server has Karpenter's types in other versions alone."""
+    found = False
+    async for each in listed(api, POOLS_PATH, PoolWire):
+        found = True
+        yield each
+    if not found and (answer := await get(api, _API_GROUP_PATH)).status == OK:
+        served = [each.version for each in _GROUP.decode(answer.body).versions or ()]
+        if _VERSION not in served:
+            detail = (
+                f"NodePools: the API server has {', '.join(served)} of karpenter.sh, want {_VERSION} (Karpenter 1.0 or newer)"
+            )
+            raise ProviderError("other", None, detail)
 
 
-def claims(api: ApiReads, pool: str | None = None) -> AsyncIterator[ClaimWire]:
-    """All NodeClaims, or those of one NodePool."""
-    return listed(api, CLAIMS_PATH, ClaimWire, selector="" if pool is None else f"{POOL_LABEL}={pool}")
+async def claims(api: ApiReads, pool: str | None = None) -> AsyncIterator[ClaimWire | Undecoded]:
+    """All NodeClaims, or those of one NodePool. One is `Undecoded` if not even its machine can be told."""
+    async for each in listed(api, CLAIMS_PATH, ClaimWire, selector="" if pool is None else f"{POOL_LABEL}={pool}"):
+        yield _bare(each) if isinstance(each, Undecoded) else _checked(each)
+
+
+def _checked(claim: ClaimWire) -> ClaimWire:
+    """The NodeClaim without amounts that are none."""
+    status = claim.status
+    try:
+        nanos(status.capacity)
+        nanos(status.allocatable)
+    except ValueError as error:
+        claim.unreadable = f"status: {error}"
+        status.capacity = status.allocatable = None
+    return claim
+
+
+def _bare(undecoded: Undecoded) -> ClaimWire | Undecoded:
+    try:
+        place = _BARE_CLAIM.decode(undecoded.raw).status
+    except (msgspec.MsgspecError, RecursionError):
+        return undecoded
+    status = _ClaimStatusWire(provider_id=place.provider_id, node_name=place.node_name)
+    return ClaimWire(metadata=undecoded.metadata, status=status, unreadable=undecoded.problem)
+
+
+def nanos(amounts: Mapping[str, Quantity] | None) -> dict[str, int]:
+    """Amounts in 10^-9 units. Raises ValueError, which names the resource."""
+    found = {}
+    for name, amount in (amounts or {}).items():
+        try:
+            found[name] = int(parse_nanos(amount))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    return found
 
 
 async def pool(api: ApiReads, group: GroupName, name: str) -> PoolWire | None:

@@ -5,6 +5,7 @@ of instance types that meet the NodePool's requirements, and those that its Node
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from slackwater.adapters.cloud.karpenter.instance_types import CAPACITY_TYPE, INSTANCE_TYPE, ZONE, Offering
-from slackwater.adapters.cloud.karpenter.objects import POOL_LABEL, BudgetWire, ClaimWire, PoolWire, encoded
+from slackwater.adapters.cloud.karpenter.objects import POOL_LABEL, BudgetWire, ClaimWire, PoolWire, encoded, nanos
 from slackwater.model.disruption_budgets import DisruptionReason, NodeDisruptionBudget, schedule_problem
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, GroupOptions
@@ -20,7 +21,6 @@ from slackwater.model.objects import Node, Taint
 from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
 from slackwater.model.selectors import holds, karpenter_requirement
 from slackwater_protocol.durations import SECOND, parse_duration
-from slackwater_protocol.units import parse_nanos
 
 _NANO: Final = 10**9
 _NEVER: Final = "Never"
@@ -35,6 +35,8 @@ _HOSTNAME: Final = "kubernetes.io/hostname"
 _PODS: Final = 110 * _NANO
 #: What a NodePool without limits may have; no cluster is as large.
 UNLIMITED: Final = 100_000
+#: A number of nodes, or a percentage.
+_BUDGET: Final = re.compile(r"[0-9]{1,9}|[0-9]{1,3}%")
 _REASONS: Final[tuple[DisruptionReason, ...]] = ("Empty", "Underutilized", "Drifted", "Expired")
 
 
@@ -102,9 +104,9 @@ def shown_by(claims: Iterable[ClaimWire]) -> dict[VariantId, Offering]:
         id_, status = variant_of(claim), claim.status
         if id_ is None or not {"cpu", "memory"} <= (status.allocatable or {}).keys():
             continue
-        allocatable = _nanos(status.allocatable)
+        allocatable = nanos(status.allocatable)
         labels = {key: value for key, value in (claim.metadata.labels or {}).items() if key != _HOSTNAME}
-        capacity = allocatable | _nanos(status.capacity)
+        capacity = allocatable | nanos(status.capacity)
         found[id_] = Offering(
             type=id_.type,
             zone=id_.zone,
@@ -130,10 +132,6 @@ def variants(offered: Mapping[VariantId, Offering], shown: Mapping[VariantId, Of
         said = found.get(id_)
         found[id_] = each if said is None else replace(said, labels={**said.labels, **each.labels})
     return found
-
-
-def _nanos(amounts: Mapping[str, str | int | float] | None) -> dict[str, int]:
-    return {name: int(parse_nanos(amount)) for name, amount in (amounts or {}).items()}
 
 
 # --- new NodeClaims -------------------------------------------------------------------------------------------------------
@@ -242,17 +240,26 @@ class Limits:
 
 
 def limits_of(pool: PoolWire, claims: Iterable[ClaimWire], known: Mapping[VariantId, Offering]) -> Limits:
-    """Counts all NodeClaims of the NodePool that are not being deleted, as Karpenter does."""
-    left = _nanos(pool.spec.limits)
+    """Counts all NodeClaims of the NodePool that are not being deleted, as Karpenter does. While it is not known what one of
+    them has, nothing is left."""
+    left = limits_said(pool)
     if left.get(_NODES) == 0:
         del left[_NODES]
     if left:
         for claim in claims:
             id_ = variant_of(claim)
-            has = _nanos(claim.status.capacity) or (known[id_].capacity if id_ is not None and id_ in known else {})
+            has = nanos(claim.status.capacity) or (known[id_].capacity if id_ is not None and id_ in known else {})
             for name in left if not is_leaving(claim) else ():
-                left[name] -= _NANO if name == _NODES else has.get(name, 0)
+                left[name] -= left[name] if claim.unreadable and not has else _NANO if name == _NODES else has.get(name, 0)
     return Limits(left)
+
+
+def limits_said(pool: PoolWire) -> dict[str, int]:
+    """The NodePool's limits in 10^-9 units. Raises ValueError."""
+    try:
+        return nanos(pool.spec.limits)
+    except ValueError as error:
+        raise ValueError(f"limits: {error}") from error
 
 
 def is_static(pool: PoolWire) -> bool:
@@ -263,7 +270,7 @@ def is_static(pool: PoolWire) -> bool:
 def still_karpenters(pool: PoolWire) -> str:
     """What Karpenter still does with the NodePool, and what would stop it, as a text; "" if it only serves NodeClaims."""
     name, wanted = pool.metadata.name, []
-    if _nanos(pool.spec.limits).get(_NODES) != 0:
+    if limits_said(pool).get(_NODES) != 0:
         wanted.append('spec.limits.nodes: "0", so that Karpenter creates no node')
     if not any(_stops(each) for each in pool.spec.disruption.budgets or ()):
         wanted.append('an entry nodes: "0" in spec.disruption.budgets, so that Karpenter removes none')
@@ -289,8 +296,10 @@ def options_of(pool: PoolWire) -> GroupOptions:
     if reasons:
         budgets.append(NodeDisruptionBudget(nodes=0, reasons=reasons))
     return GroupOptions(
-        unneeded_time=None if disruption.consolidate_after == _NEVER else _seconds(disruption.consolidate_after),
-        expire_after=0.0 if expire is None or expire == _NEVER else _seconds(expire),
+        unneeded_time=None
+        if disruption.consolidate_after == _NEVER
+        else _seconds("disruption.consolidateAfter", disruption.consolidate_after),
+        expire_after=0.0 if expire is None or expire == _NEVER else _seconds("template.spec.expireAfter", expire),
         disruption_budgets=tuple(budgets),
         priority=pool.spec.weight,
     )
@@ -301,15 +310,19 @@ def _budget(said: BudgetWire) -> NodeDisruptionBudget | None:
     reasons = tuple(each for each in _REASONS if each in (said.reasons or ()))
     if said.reasons and not reasons:
         return None
-    if said.schedule is not None and (said.duration is None or schedule_problem(said.schedule)):
+    timed = said.schedule is None or (said.duration is not None and not schedule_problem(said.schedule))
+    if not timed or not _BUDGET.fullmatch(said.nodes):
         return NodeDisruptionBudget(nodes=0, reasons=reasons)
     return NodeDisruptionBudget(
         nodes=int(said.nodes) if said.nodes.isdecimal() else said.nodes,
         reasons=reasons,
         schedule=said.schedule,
-        duration=None if said.duration is None else _seconds(said.duration),
+        duration=None if said.duration is None else _seconds("disruption.budgets.duration", said.duration),
     )
 
 
-def _seconds(text: str) -> float:
-    return parse_duration(text) / SECOND
+def _seconds(field: str, text: str) -> float:
+    try:
+        return parse_duration(text) / SECOND
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from error

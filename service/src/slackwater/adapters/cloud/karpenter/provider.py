@@ -3,11 +3,14 @@
 A group's target is the number of its NodeClaims that are not being deleted, and of those that Karpenter gave up before they
 had a node. Karpenter deletes a NodeClaim that cannot be launched, so `KarpenterProvider` remembers each that has no node yet.
 If one vanishes, it is reported as failed, with the reason of Karpenter's Event, until it is deleted here.
+
+A NodePool that cannot be read is left out alone: its groups stay, as unreadable ones, and a group of its name says why. Of a
+NodeClaim whose amounts or conditions cannot be read the rest counts, and a group of its name says so too.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,7 +19,7 @@ import msgspec
 import structlog
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads
-from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
+from slackwater.adapters.cloud.apiserver import Undecoded, bounded, check_seen, each, repeated
 from slackwater.adapters.cloud.karpenter import objects
 from slackwater.adapters.cloud.karpenter.instance_types import Offering
 from slackwater.adapters.cloud.karpenter.objects import POOL_LABEL, ClaimWire, PoolWire
@@ -55,7 +58,7 @@ _log = structlog.get_logger(__name__)
 
 #: NodeClaims that one call creates or deletes at the same time.
 _WIDTH: Final = 8
-#: Variants of all NodePools together. Plans estimate each.
+#: Variants of all NodePools together. Plans estimate each. NodePools with the most are left out first.
 MOST_VARIANTS: Final = 2_000
 #: Vanished NodeClaims whose Events one scan reads.
 _MOST_ASKED: Final = 20
@@ -103,45 +106,75 @@ class KarpenterGroups:
         self._offered: dict[str, tuple[bytes, Mapping[VariantId, Offering]]] = {}
         #: By the NodeClaim's name.
         self._vanished: dict[str, _Vanished] = {}
+        #: The NodePools that were handed over, and the variants of each, when it could be read.
+        self._handed_over: frozenset[str] = frozenset()
+        self._variants: dict[str, frozenset[VariantId]] = {}
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
-            pools = [pool async for pool in objects.pools(self._reads) if self._is_ours(pool)]
-            claims = await self._claims({pool.metadata.name for pool in pools if not _owner(pool)})
-            states = [self._state(pool, claims.get(pool.metadata.name, ())) for pool in pools]
-        self._offered = {pool.metadata.name: self._offered[pool.metadata.name] for pool in pools}
-        if (count := sum(len(state.variants) for state in states)) > MOST_VARIANTS:
-            detail = f"{count} variants of NodePools, want at most {MOST_VARIANTS}: narrow their requirements, or the file"
-            raise ProviderError("other", None, detail)
-        return sorted((self._shown(state, id_) for state in states for id_ in state.variants), key=lambda group: group.name)
+            pools = {pool.metadata.name: pool async for pool in objects.pools(self._reads) if self._is_ours(pool)}
+            self._handed_over = frozenset(name for name, pool in pools.items() if self._is_handed_over(pool))
+            claims = await self._claims(self._handed_over)
+        states, unreadable = dict[str, _PoolState](), dict[str, str]()
+        for name, pool in pools.items():
+            try:
+                states[name] = self._state(pool, claims.get(name, ()))
+            except ValueError as error:
+                unreadable[name] = f"NodePool {name}: {error}"
+        unreadable |= _beyond(states)
+        self._offered = {name: each for name, each in self._offered.items() if name in pools}
+        self._variants = {name: each for name, each in self._variants.items() if name in unreadable}
+        found = list[NodeGroup]()
+        for name in pools:
+            if (why := unreadable.get(name)) is not None:
+                found += self._left_out(name, why, claims.get(name, ()))
+            else:
+                state = states[name]
+                self._variants[name] = frozenset(state.variants)
+                found += (self._shown(state, id_) for id_ in state.variants)
+                found += self._partly_read(state)
+        return sorted(found, key=lambda group: group.name)
 
-    async def _claims(self, handed_over: Set[str]) -> Mapping[str, Sequence[ClaimWire]]:
+    async def _claims(self, handed_over: Set[str]) -> Mapping[str, Sequence[ClaimWire | Undecoded]]:
         """All NodeClaims, by the NodePool's name. `handed_over`: the NodePools whose failures are ours."""
-        found: defaultdict[str, list[ClaimWire]] = defaultdict(list)
+        found: defaultdict[str, list[ClaimWire | Undecoded]] = defaultdict(list)
         async for claim in objects.claims(self._reads):
             found[(claim.metadata.labels or {}).get(POOL_LABEL, "")].append(claim)
         return found
 
-    def _is_ours(self, pool: PoolWire) -> bool:
-        meta = pool.metadata
-        return not is_static(pool) and meta.deletion_timestamp is None and (not self._wanted or meta.name in self._wanted)
+    def _is_ours(self, pool: PoolWire | Undecoded) -> bool:
+        meta, of_karpenter = pool.metadata, isinstance(pool, PoolWire) and is_static(pool)
+        return not of_karpenter and meta.deletion_timestamp is None and (not self._wanted or meta.name in self._wanted)
 
-    def _state(self, pool: PoolWire, claims: Sequence[ClaimWire]) -> _PoolState:
+    def _is_handed_over(self, pool: PoolWire | Undecoded) -> bool:
+        """Whether Karpenter only serves the NodePool's NodeClaims now; if that cannot be read, as it was."""
+        if isinstance(pool, PoolWire):
+            with suppress(ValueError):
+                return not still_karpenters(pool)
+        return pool.metadata.name in self._handed_over
+
+    def _state(self, pool: PoolWire | Undecoded, claims: Iterable[ClaimWire | Undecoded]) -> _PoolState:
+        """Raises ValueError if the NodePool cannot be read, or if nobody knows which machine a NodeClaim of it is."""
+        if isinstance(pool, Undecoded):
+            raise ValueError(pool.problem)
         by_variant: defaultdict[VariantId, list[ClaimWire]] = defaultdict(list)
+        read = list[ClaimWire]()
         for claim in claims:
+            if isinstance(claim, Undecoded):
+                raise ValueError(f"NodeClaim {claim.metadata.name}: {claim.problem}")
+            read.append(claim)
             if (id_ := variant_of(claim)) is not None:
                 by_variant[id_].append(claim)
-        with _naming(pool):
-            known = variants(self._offerings_of(pool), shown_by(claims))
-            return _PoolState(
-                pool=pool,
-                variants=known,
-                by_variant=by_variant,
-                limits=limits_of(pool, claims, known),
-                options=options_of(pool),
-                owner=still_karpenters(pool),
-                meets=rule_of(pool),
-            )
+        known = variants(self._offerings_of(pool), shown_by(read))
+        return _PoolState(
+            pool=pool,
+            variants=known,
+            by_variant=by_variant,
+            limits=limits_of(pool, read, known),
+            options=options_of(pool),
+            owner=still_karpenters(pool),
+            meets=rule_of(pool),
+        )
 
     def _offerings_of(self, pool: PoolWire) -> Mapping[VariantId, Offering]:
         name, said = pool.metadata.name, msgspec.json.encode(pool.spec.template)
@@ -170,6 +203,42 @@ class KarpenterGroups:
             choice=choice_of_provider(self.name, id_.group),
             pool=f"{self.name}/{pool.metadata.name}",
             held_by=state.owner,
+        )
+
+    def _left_out(self, pool: str, why: str, claims: Iterable[ClaimWire | Undecoded]) -> Iterator[NodeGroup]:
+        """The groups of a NodePool that is left out: those that it had, and those of its NodeClaims."""
+        of_group: defaultdict[GroupName, list[Instance]] = defaultdict(list)
+        of_group |= {id_.group: [] for id_ in self._variants.get(pool, ())}
+        of_group[GroupName(pool)] = []
+        for claim in claims:
+            if isinstance(claim, ClaimWire):
+                id_ = variant_of(claim)
+                of_group[GroupName(pool) if id_ is None else id_.group].append(_instance(claim))
+        for group, instances in of_group.items():
+            yield self._unreadable(group, pool, why, instances)
+
+    def _partly_read(self, state: _PoolState) -> Iterator[NodeGroup]:
+        """A group for each NodeClaim of which a part cannot be read, with its machine if no other group has that."""
+        pool = state.pool.metadata.name
+        for id_, claims in state.by_variant.items():
+            for claim in claims:
+                if claim.unreadable:
+                    name, own = claim.metadata.name, [] if id_ in state.variants else [_instance(claim)]
+                    why = f"NodeClaim {name} of NodePool {pool}: {claim.unreadable}"
+                    yield self._unreadable(GroupName(f"{pool}/{name}"), pool, why, own)
+
+    def _unreadable(self, group: GroupName, pool: str, why: str, instances: Sequence[Instance]) -> NodeGroup:
+        count = sum(instance.state != "deleting" for instance in instances)
+        return NodeGroup(
+            name=group,
+            provider=self.name,
+            min_size=0,
+            max_size=count,
+            target=count,
+            instances=tuple(instances),
+            choice=choice_of_provider(self.name, group),
+            pool=f"{self.name}/{pool}",
+            unreadable=why,
         )
 
     def _instances(self, state: _PoolState, id_: VariantId) -> Iterator[Instance]:
@@ -236,14 +305,14 @@ class KarpenterProvider(KarpenterGroups):
                 if replace and (count := len(there) + len(vanished)):
                     await self._create(state, id_, count)
 
-    async def _claims(self, handed_over: Set[str]) -> Mapping[str, Sequence[ClaimWire]]:
+    async def _claims(self, handed_over: Set[str]) -> Mapping[str, Sequence[ClaimWire | Undecoded]]:
         before = dict(self._coming)
         found = await super()._claims(handed_over)
         listed = {claim.metadata.name for claims in found.values() for claim in claims}
         for name, group in before.items():
             if name not in listed and self._coming.pop(name, None) is not None:
                 self._vanished[name] = _Vanished(group)
-        for claim in (claim for claims in found.values() for claim in claims):
+        for claim in (claim for claims in found.values() for claim in claims if isinstance(claim, ClaimWire)):
             name, id_ = claim.metadata.name, variant_of(claim)
             if claim.status.node_name:
                 self._coming.pop(name, None)
@@ -274,7 +343,11 @@ class KarpenterProvider(KarpenterGroups):
         pool = None if id_ is None else await objects.pool(self._reads, group, id_.pool)
         if id_ is None or pool is None or not self._is_ours(pool):
             raise ProviderError("gone", group, "there is no such NodePool, or it has replicas of its own")
-        state = self._state(pool, [claim async for claim in objects.claims(self._reads, id_.pool)])
+        claims = [claim async for claim in objects.claims(self._reads, id_.pool)]
+        try:
+            state = self._state(pool, claims)
+        except ValueError as error:
+            raise ProviderError("other", group, f"NodePool {id_.pool}: {error}") from error
         if id_ not in state.variants:
             raise ProviderError("gone", group, "neither the file of instance types nor a NodeClaim shows this variant")
         if state.owner:
@@ -324,7 +397,8 @@ class KarpenterProvider(KarpenterGroups):
         strangers = [
             claim.metadata.name
             async for claim in objects.claims(self._reads)
-            if not unknown.isdisjoint(_ids_of(claim)) and variant_of(claim) != read_variant_id(group)
+            if not unknown.isdisjoint(_ids_of(claim))
+            and (isinstance(claim, Undecoded) or variant_of(claim) != read_variant_id(group))
         ]
         if strangers:
             raise ProviderError("conflict", group, f"NodeClaims {sorted(strangers)} are of another group")
@@ -334,18 +408,18 @@ class KarpenterProvider(KarpenterGroups):
             self._vanished.pop(name, None)
 
 
-@contextmanager
-def _naming(pool: PoolWire) -> Iterator[None]:
-    """A context that raises what cannot be read of a NodePool as a `ProviderError` with its name."""
-    try:
-        yield
-    except ValueError as error:
-        raise ProviderError("other", None, f"NodePool {pool.metadata.name}: {error}") from error
-
-
-def _owner(pool: PoolWire) -> str:
-    with _naming(pool):
-        return still_karpenters(pool)
+def _beyond(states: Mapping[str, _PoolState]) -> dict[str, str]:
+    """The NodePools whose variants are too many beside those of the NodePools with fewer, and what to do."""
+    found, count = dict[str, str](), 0
+    for name, state in sorted(states.items(), key=lambda item: (len(item[1].variants), item[0])):
+        if count + len(state.variants) <= MOST_VARIANTS:
+            count += len(state.variants)
+            continue
+        found[name] = (
+            f"NodePool {name}: got {len(state.variants)} variants, want at most {MOST_VARIANTS - count}, since all NodePools "
+            f"together may have {MOST_VARIANTS}: narrow its requirements, or the file of instance types"
+        )
+    return found
 
 
 def _instance(claim: ClaimWire) -> Instance:
@@ -378,9 +452,10 @@ def _own_id(name: str) -> InstanceId:
     return InstanceId(f"nodeclaim://{name}")
 
 
-def _ids_of(claim: ClaimWire) -> frozenset[InstanceId]:
-    """The id of the machine, and the one from before it was launched."""
-    return frozenset({InstanceId(claim.status.provider_id), _own_id(claim.metadata.name)} - {InstanceId("")})
+def _ids_of(claim: ClaimWire | Undecoded) -> frozenset[InstanceId]:
+    """The id of the machine, if it is known, and the one from before it was launched."""
+    launched = InstanceId(claim.status.provider_id if isinstance(claim, ClaimWire) else "")
+    return frozenset({launched, _own_id(claim.metadata.name)} - {InstanceId("")})
 
 
 def _error(claim: ClaimWire) -> InstanceError | None:

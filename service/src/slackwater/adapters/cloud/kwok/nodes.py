@@ -161,7 +161,7 @@ async def members(api: ApiReads, group: GroupName | None = None) -> dict[GroupNa
         member = Member(
             name=name,
             uid=meta.uid,
-            id=InstanceId(node.spec.provider_id or ID_PREFIX + name),
+            id=InstanceId((node.spec.provider_id if isinstance(node, _NodeWire) else "") or ID_PREFIX + name),
             booted=_KWOK.items() <= (meta.annotations or {}).items(),
         )
         of = found[GroupName((meta.labels or {})[NODE_GROUP])]
