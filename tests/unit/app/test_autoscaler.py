@@ -42,13 +42,16 @@ def test_an_early_loop_waits_for_less_than_an_interval() -> None:
 
 
 def test_bursts_are_planned_whole_and_nodes_kept_for_their_pods_with_the_expander_price_or_as_configured() -> None:
-    def chosen(expanders: str, more: str = "") -> tuple[bool, float, float, bool]:
+    def chosen(expanders: str, more: str = "") -> tuple[bool, float, float, float, bool]:
         settings = loads(HEADER + f"autoscaler: {{expanders: [{expanders}], scaleUp: {{{more}}}}}")
         loop, policy = loop_config_of(settings), scale_up_policy_of(settings)
         assert loop.bypassed == policy.pending.bypassed_scheduler_names == ("slackwater",)
-        return loop.whole_bursts, loop.longest_settle_seconds, policy.pending.untried_seconds, policy.place_as_planned
+        pending = policy.pending
+        ages = pending.untried_seconds, pending.settle_time
+        return loop.whole_bursts, loop.longest_settle_seconds, *ages, policy.place_as_planned
 
-    assert chosen("least-waste") == chosen("least-waste, price") == (False, 5, 5, False)
-    assert chosen("price") == chosen("priority, price") == (True, 10, 1, True)
-    assert chosen("price", "maxBatchTime: 0s, placeAsPlanned: false") == (False, 5, 5, False)
-    assert chosen("least-waste", "maxBatchTime: 20s, placeAsPlanned: true") == (True, 20, 1, True)
+    assert chosen("least-waste") == chosen("least-waste, price") == (False, 5, 5, 2, False)
+    assert chosen("price") == chosen("priority, price") == (True, 10, 1, 1, True)
+    assert chosen("price", "maxBatchTime: 0s, placeAsPlanned: false") == (False, 5, 5, 2, False)
+    assert chosen("least-waste", "maxBatchTime: 20s, placeAsPlanned: true") == (True, 20, 1, 1, True)
+    assert chosen("price", "settleTime: 4s") == (True, 10, 1, 4, True)

@@ -120,6 +120,8 @@ LISTENERS: Final[tuple[Stated, ...]] = (
     stated("autoscaler", "({:g} s where whole bursts are planned)", policies.BATCH_UNTRIED_SECONDS),
     stated("autoscaler", "until no pod has come for a second, {:g} s at most", policies.BATCH_SECONDS),
     stated("scaleup", "({:g} s with the expander `price`)", policies.BATCH_UNTRIED_SECONDS),
+    stated("scaleup", "the first of them is {:g} s old (`settleTime`)", policies.SETTLE_SECONDS),
+    stated("scaleup", "or {:g} s with the expander `price`, whose", policies.BATCH_UNTRIED_SECONDS),
     stated("scaleup", "(`maxBatchTime`, {:g} s at most)", policies.BATCH_SECONDS),
     stated("scaleup", "for {:g} s after the node has become ready", planned_nodes.KEPT_SECONDS),
     stated("consolidation", "Of up to {} nodes that may go", choice.FEW),

@@ -58,6 +58,7 @@ PLANS = 6
 #: that counts untried: as old as the last one of a burst that has come.
 BATCH_SECONDS = 10.0
 BATCH_UNTRIED_SECONDS = 1.0
+SETTLE_SECONDS = 2.0
 #: The fraction of kube-scheduler's HTTP timeout for which filter's answer may be delayed.
 _HELD_BACK = 0.25
 
@@ -129,7 +130,7 @@ def scale_up_policy_of(
             after_scheduler=after_scheduler,
             bypassed_scheduler_names=bypassed_of(settings),
             handed_over=_handed_over(settings),
-            **({"untried_seconds": BATCH_UNTRIED_SECONDS} if batch_seconds_of(autoscaler) else {}),
+            **_ages_of(autoscaler),
         ),
         place_as_planned=_places_as_planned(autoscaler),
         taints=taint_rules_of(settings),
@@ -140,6 +141,15 @@ def scale_up_policy_of(
         prices=prices,
         seed=seed,
     )
+
+
+def _ages_of(autoscaler: Autoscaler) -> dict[str, float]:
+    """The ages, in seconds, that pods and bursts must have. Where a loop waits for whole bursts, what came together is there
+    once that wait is over; a longer age would divide it between two plans."""
+    whole, asked = batch_seconds_of(autoscaler) > 0, autoscaler.scale_up.settle_time
+    usual = {"untried_seconds": BATCH_UNTRIED_SECONDS} if whole else {}
+    settle = (BATCH_UNTRIED_SECONDS if whole else SETTLE_SECONDS) if asked is None else seconds(asked)
+    return {**usual, "settle_time": settle}
 
 
 def bypassed_of(settings: Settings) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from slackwater.configuration.values import (
 )
 from slackwater.model.node_taints import STARTUP_TAINTS, STATUS_TAINTS
 from slackwater.model.prices import FORMULA, FORMULA_CURRENCY
-from slackwater_protocol.durations import SECOND, Duration
+from slackwater_protocol.durations import Duration
 
 Limits = Annotated[
     Mapping[QualifiedName, Quantity],
@@ -76,9 +76,10 @@ class ScaleUp(Section):
     new_pod_delay: Delay = Field(default=Duration(0), examples=["0s", "30s"])
     """Age that a pod must have before a node is added for it, as a duration; the pod's annotation
     `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more. 0s by default."""
-    settle_time: Delay = Field(default=Duration(2 * SECOND), examples=["2s"])
-    """Duration from the first pod that a controller creates until nodes are added for any of its pods. 2s by default: a
-    controller needs a while to create a thousand replicas, and one estimate for all is better than many for some."""
+    settle_time: Delay | None = Field(default=None, examples=["2s"])
+    """Duration from the first pod that a controller creates until nodes are added for any of its pods: a controller needs a
+    while to create a thousand replicas, and one estimate for all is better than many for some. Unset by default: 2s, but 1s
+    where a loop waits for whole bursts anyway (`maxBatchTime`)."""
     max_batch_time: Delay | None = Field(default=None, examples=["10s", "0s"])
     """Duration for which a loop waits at most until no pod has come for a second, so that one plan serves a whole burst. Pods
     of `bypassedSchedulerNames` then count once they are 1 s old. Karpenter's BATCH_MAX_DURATION. 0s: a loop waits while pods
