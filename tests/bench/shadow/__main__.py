@@ -1,13 +1,14 @@
 """A shadow beside the real Karpenter, and then Slackwater in its place: how well the shadow predicted nodes, money, evictions
 and waits, and whether it wrote anything.
 
-    python -m tests.bench.shadow [--pods 500] [--minutes 30] [--rounds 3]
+    python -m tests.bench.shadow [--pods 500] [--minutes 30] [--rounds 3] [--keep DIRECTORY]
 
 The workload grows, falls to 40 %, and grows again. Each round plays it twice, each time on a control plane of its own.
 """
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -53,8 +54,8 @@ class Round:
     writes: int
 
 
-async def a_round(pods: int, seconds: float) -> Round:
-    """Plays the workload beside a shadow, and then served."""
+async def a_round(pods: int, seconds: float, keep: Path | None = None) -> Round:
+    """Plays the workload beside a shadow, and then served. `keep`: a directory for the logs of both."""
     settings = {**_AUTOSCALER, "nodeGroups": node_groups(VARIANTS)}
     shadow = {"mode": "shadow", "autoscaler": settings}
     async with sides.karpenter(beside=loads(contenders.HEADER + yaml.safe_dump(shadow))) as side:
@@ -65,11 +66,21 @@ async def a_round(pods: int, seconds: float) -> Round:
             karpenter = await play(stage, pods, seconds)
             await anyio.sleep(_LAG_SECONDS)
         predicted = _predicted(log, karpenter)
+        _keep(stage.folder, keep, "shadow")
         writes = [each for each in audit.read() if each.user == contenders.EXTENDER_USER and each.verb in _WRITING]
     async with sides.slackwater(more={key: value for key, value in settings.items() if key != "nodeGroups"}) as side:
         served = await play(side.stage, pods, seconds)
+        _keep(side.stage.folder, keep, "served")
     reviews = sum(each.resource == "tokenreviews" for each in writes)
     return Round(karpenter=karpenter, predicted=predicted, served=served, writes=len(writes) - reviews)
+
+
+def _keep(folder: Path, directory: Path | None, name: str) -> None:
+    """Copies what the service wrote."""
+    if directory is not None:
+        for each in [*folder.glob("slackwater*.log"), *folder.glob("report*")]:
+            copy = directory / f"{name}-{each.name}"
+            shutil.copytree(each, copy) if each.is_dir() else shutil.copy(each, copy)
 
 
 def _predicted(log: Path, real: Made) -> Made:
@@ -127,11 +138,14 @@ def _error(predicted: float, served: float) -> float:
     return predicted / served - 1 if served else float(bool(predicted))
 
 
-async def measure(pods: int, seconds: float, rounds: int) -> list[Round]:
+async def measure(pods: int, seconds: float, rounds: int, keep: Path | None) -> list[Round]:
     """The rounds, each printed to standard error when it is done."""
     found = list[Round]()
-    for _ in range(rounds):
-        found.append(await a_round(pods, seconds))
+    for number in range(rounds):
+        kept = None if keep is None else keep / str(number)
+        if kept is not None:
+            kept.mkdir(parents=True)
+        found.append(await a_round(pods, seconds, kept))
         print(json.dumps(asdict(found[-1])), file=sys.stderr, flush=True)
     return found
 
@@ -142,10 +156,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pods", type=int, default=500)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="where to keep the logs of both, for a look afterwards")
     asked = parser.parse_args(arguments)
     build()
     program.build()
-    rounds = anyio.run(partial(measure, asked.pods, asked.minutes * 60, asked.rounds))
+    rounds = anyio.run(partial(measure, asked.pods, asked.minutes * 60, asked.rounds, asked.keep))
     context = machine.described() | {"karpenter": program.version(), "pods": asked.pods, "minutes": asked.minutes}
     print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(rounds)]))
     return 0
