@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from slackwater.app.counterfactual.observation import Observation
+from slackwater.app.counterfactual.shrinking import ending_order
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.rounds.engine import Rounds
@@ -67,10 +68,10 @@ class SimulatedCluster:
                 self._made += 1
                 there.append(PodUid(f"{name}-{self._made}"))
                 changes.append(PodChange(there[-1], _pod(example, name, there[-1], now)))
-            while len(there) > count:
-                pod = cluster.find(there.pop())
-                assert pod is not None
-                changes.append(PodChange(pod.uid, None))
+            pods = {uid: pod for uid in there if (pod := cluster.find(uid)) is not None}
+            for uid in sorted(pods, key=ending_order(pods, now))[: max(len(there) - count, 0)]:
+                there.remove(uid)
+                changes.append(PodChange(pods[uid].uid, None))
         if changes:
             cluster.follow(Changes(generation=Generation(0), pods=changes), self._read)
             self.rounds.changed()

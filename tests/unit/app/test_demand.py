@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from slackwater.app.counterfactual.demand import LAG, Arrived, Changed, Demand, DemandEvent, Ended
+from slackwater.app.counterfactual.demand import LAG, Arrived, Changed, Demand, DemandEvent, Ended, arrivals
 from slackwater.model.changes import PodChange
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodUid, UnixTime
-from slackwater.model.objects import Pod
+from slackwater.model.objects import Pod, created_at_of
 from tests.support.builders import a_pod
 
 REPLICA_SET, STATEFUL_SET, JOB = (
@@ -55,10 +55,11 @@ def test_an_evicted_pod_and_its_successor_are_one() -> None:
 
 
 def test_a_pod_without_a_successor_has_ended_when_it_left() -> None:
-    demand = a_demand(owned("web-1", on="n"))
+    pod = owned("web-1", on="n")
+    demand = a_demand(pod)
     demand.take([gone("web-1")], at(10))
     assert list(demand.due(at(9))) == []
-    assert list(demand.due(at(10))) == [Ended(at(10), PodUid("web-1"))]
+    assert list(demand.due(at(10))) == [Ended(at(10), pod.uid, pod)]
 
 
 def test_a_successor_that_comes_too_late_is_new() -> None:
@@ -87,9 +88,10 @@ def test_a_pod_of_a_stateful_set_takes_the_place_with_its_name() -> None:
 def test_a_job_pod_says_how_long_it_ran() -> None:
     demand = a_demand()
     demand.take([there(owned("j-1", JOB))], at(0))
-    demand.take([there(owned("j-1", JOB, on="n"))], at(20))
+    placed = owned("j-1", JOB, on="n")
+    demand.take([there(placed)], at(20))
     demand.take([gone("j-1")], at(120))
-    assert list(demand.due(at(120)))[-1] == Ended(at(120), PodUid("j-1"), 100.0)
+    assert list(demand.due(at(120)))[-1] == Ended(at(120), placed.uid, placed, 100.0)
 
 
 def test_pods_of_nodes_are_no_demand_and_a_pod_without_a_controller_ends_with_itself() -> None:
@@ -133,3 +135,18 @@ def test_places_are_as_many_as_pods(owner: Owner, steps: list[tuple[bool, float]
 
 def _count(events: Iterable[DemandEvent], kind: type[DemandEvent]) -> int:
     return sum(isinstance(event, kind) for event in events)
+
+
+def test_pods_of_one_second_came_one_after_another_in_it() -> None:
+    second = created_at_of("2027-01-15T08:00:00Z")
+    made = [structs.replace(owned(f"web-{n}"), created_at="2027-01-15T08:00:00Z", resource_version=100 - n) for n in range(8)]
+    alone = structs.replace(owned("alone"), created_at="2027-01-15T08:00:01Z")
+    events = [Arrived(at(9), pod.uid, pod) for pod in (alone, *made)]
+    found = [(came - second, [str(event.place) for event in some]) for came, some in arrivals(events)]
+    assert found == [
+        (0.125, ["web-7", "web-6"]),
+        (0.375, ["web-5", "web-4"]),
+        (0.625, ["web-3", "web-2"]),
+        (0.875, ["web-1", "web-0"]),
+        (1.5, ["alone"]),
+    ]

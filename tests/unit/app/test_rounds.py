@@ -11,9 +11,11 @@ import pytest
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.rounds.engine import Played, play
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
+from slackwater.app.rounds.virtual_drains import Pace
 from slackwater.app.settings import Settings, loads
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
 from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, pod_manifest
@@ -158,6 +160,27 @@ def test_pods_that_wait_get_new_nodes_with_their_daemons() -> None:
     assert sorted(str(pod.key) for pod in found.end.pods if pod.node is None) == ["shop/stuck"]
     agents = [pod for pod in found.end.pods if pod.key.name.startswith("agent")]
     assert sorted(str(pod.node) for pod in agents) == sorted(found.added)
+
+
+@pytest.mark.parametrize(("as_planned", "bought"), [(True, 2), (False, 3)])
+def test_pods_get_the_nodes_that_were_bought_for_them_where_pods_are_placed_as_planned(as_planned: bool, bought: int) -> None:
+    """By scores alone the first pod takes the large node, which comes first, and which the second one then needs once more."""
+    sizes = {"small": "4", "large": "8"}
+    groups = [
+        {"name": name, "maxSize": 9, "template": {"status": {"allocatable": {"cpu": cpu, "memory": "32Gi", "pods": "9"}}}}
+        for name, cpu in sizes.items()
+    ]
+    items = [pod_manifest(f"p-{cpu}", cpu=cpu, meta={"uid": cpu}) for cpu in ("3", "7")]
+    cluster = read_cluster(msgspec.Raw(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}).encode()))
+    settings = settings_with(
+        enabled=True,
+        expanders=["price"],
+        nodeGroups=groups,
+        scaleUp={"placeAsPlanned": as_planned},
+        scaleDown={"enabled": False},
+    )
+    pace = Pace(boots={GroupName("large"): 50.0})
+    assert len(play(cluster, settings, start=START, horizon_seconds=DAYS, pace=pace).added) == bought
 
 
 def test_a_budget_with_an_end_is_waited_for_and_one_without_keeps_its_nodes() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from slackwater.app.counterfactual.budgets import allowed_here
-from slackwater.app.counterfactual.demand import LAG, Demand
+from slackwater.app.counterfactual.demand import LAG, Arrived, Demand, DemandEvent, arrivals
 from slackwater.app.counterfactual.lines import SIDES, AnyLine, Began, Sample, Side, Sides
 from slackwater.app.counterfactual.model_check import CheckedModel, is_empty
 from slackwater.app.counterfactual.node_owners import GroupOf
@@ -26,7 +26,6 @@ from slackwater.app.labelled_groups import BY_LABELS, by_labels
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups, with_group_labels
 from slackwater.app.prices import every_price
-from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import cluster_without_nodes
 from slackwater.model.changes import Changes, NodeChange
@@ -37,9 +36,11 @@ from slackwater.model.prices import PriceBook, cost_of
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 ASSUMPTIONS: Final = (
-    "pods arrive and end as they really do, wherever they run; a pod of a Job runs for as long as it really did",
+    "pods arrive and end as they really do, wherever they run; a pod of a Job runs for as long as it really did, and of a "
+    "ReplicaSet that shrinks its controller chooses as it would here",
     "an evicted pod is made again at once; no machine fails to start, and nothing is refused",
-    "a new node takes as long as those of its group really took, from the first pod that waited for it",
+    "a new node takes as long as those of its group really took, from when the pods came that waited for it; pods start and "
+    "nodes go as fast as they really did",
     "the scheduler of the model preempts nobody, and draws no lots",
 )
 
@@ -146,36 +147,52 @@ class _Played:
         return lines
 
     def play(self, seen: Observation) -> None:
-        """Plays up to the observation, and then what it shows."""
-        seen = self._groups.labelled(seen)
+        """Plays up to the observation, and then what it shows. That happened at some time since the one before; of new pods it
+        is known when, and for everything else the middle is taken."""
+        seen, before = self._groups.labelled(seen), self._at
         while self._minute + MINUTE <= seen.at:  # each minute is written as it was
             self._minute = UnixTime(self._minute + MINUTE)
             self._advance(self._minute)
             self._sample()
-        self._advance(seen.at)
+        begin = UnixTime(max(before, self._minute))
+        at = UnixTime((begin + seen.at) / 2)
+        events = list(self.demand.due(seen.at))
+        arrived = [event for event in events if isinstance(event, Arrived)]
+        at_for_us = max(at, self._arrive(arrived, begin, seen.at))
+        self._advance(at_for_us)
         self._at = seen.at
         self._replica.take(seen.changes)
         self._read = self._groups.around(self._replica, seen)
         evictions = self._real.log.evictions
-        self._real.take(seen.changes.nodes, seen.changes.pods, self._groups.group_of, seen.at)
-        self._take_ours(seen, self._real.log.evictions - evictions)
+        self._real.take(seen.changes.nodes, seen.changes.pods, self._groups.group_of, at)
+        self._take_ours(seen, events, at_for_us, self._real.log.evictions - evictions)
         if seen.at - self._hour >= HOUR:
             self.write_hour()
 
     def _advance(self, to: UnixTime) -> None:
         if self._ours is not None:
-            boots = self._real.boot_times
-            usual = DEFAULT_PACE.node_boot if boots.of_all is None else boots.of_all
-            self._ours.advance(to, replace(DEFAULT_PACE, node_boot=usual, boots=boots.of_groups | self._groups.boots))
+            seen = self._real.paces.pace
+            self._ours.advance(to, replace(seen, boots={**seen.boots, **self._groups.boots}))
 
-    def _take_ours(self, seen: Observation, evictions: int) -> None:
+    def _arrive(self, events: Sequence[Arrived], begin: UnixTime, end: UnixTime) -> UnixTime:
+        """Plays up to each arrival on our side. Returns the time of the last one."""
+        if self._ours is None:
+            return begin
+        last = begin
+        for at, some in arrivals(events):
+            last = UnixTime(min(max(at, last), end))
+            self._advance(last)
+            self._ours.arrive(some)
+        return last
+
+    def _take_ours(self, seen: Observation, events: Sequence[DemandEvent], at: UnixTime, evictions: int) -> None:
         """What an observation changes on our side, and in the model that is checked. `evictions`: real ones since the last."""
-        events = list(self.demand.due(seen.at))
         if self._ours is None or self._check is None:
             return
-        self._ours.take(seen.changes, events, self._read, self._groups.group_of, self._budgets_of(self._ours, seen.changes))
+        others = [event for event in events if not isinstance(event, Arrived)]
+        self._ours.take(seen.changes, others, self._read, self._groups.group_of, self._budgets_of(self._ours, seen.changes))
         self._check.real.evictions += evictions
-        self._check.take(seen.changes, events, self._read, seen.at)
+        self._check.take(seen.changes, events, self._read, at)
 
     def _budgets_of(self, ours: OurSide, changes: Changes) -> Sequence[DisruptionBudget]:
         """The budgets as our side has them; counted again only if pods or budgets have changed on a side."""

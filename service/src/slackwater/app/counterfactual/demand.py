@@ -11,17 +11,20 @@ UID of its first pod.
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final
 
 from slackwater.model.changes import PodChange
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid, UnixTime
-from slackwater.model.objects import Pod, is_daemon
+from slackwater.model.objects import Pod, created_at_of, is_daemon
 
 #: For so many seconds a place waits for the next pod of its controller.
 LAG: Final = 30.0
+#: Into so many parts a second is divided, at most.
+_PARTS: Final = 4
 _STATEFUL_SET: Final = ("apps", "StatefulSet")
 _JOB: Final = ("batch", "Job")
 
@@ -46,16 +49,18 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Demand ended. `ran`: for how many seconds the pod of a Job ran; None for other pods, which end when they are no longer
-    wanted."""
+    """Demand ended. `pod`: the last real pod of the place. `ran`: for how many seconds the pod of a Job ran; None for other
+    pods, which end when they are no longer wanted."""
 
     at: UnixTime
     place: PodUid
+    pod: Pod
     ran: float | None = None
 
 
 DemandEvent = Arrived | Changed | Ended
-_Controller = tuple[str, Owner]
+#: The namespace, and the controller in it.
+Controller = tuple[str, Owner]
 
 
 @dataclass(slots=True, eq=False)
@@ -74,7 +79,7 @@ class Demand:
 
     _by_pod: dict[PodUid, _Place] = field(default_factory=dict)
     #: The places of each controller that are empty, in the order in which they were left.
-    _empty: dict[_Controller, deque[_Place]] = field(default_factory=dict)
+    _empty: dict[Controller, deque[_Place]] = field(default_factory=dict)
     _due: list[tuple[UnixTime, int, DemandEvent]] = field(default_factory=list)
     #: Pods that are gone, and when.
     _gone: deque[tuple[UnixTime, PodUid]] = field(default_factory=deque)
@@ -141,7 +146,7 @@ class Demand:
         return place
 
     def _taken(self, pod: Pod) -> _Place | None:
-        controller = _controller(pod)
+        controller = controller_of(pod)
         empty = None if controller is None else self._empty.get(controller)
         if not empty:
             return None
@@ -153,20 +158,20 @@ class Demand:
 
     def _leave(self, place: _Place, at: UnixTime) -> None:
         place.left_at = at
-        controller = _controller(place.pod)
+        controller = controller_of(place.pod)
         if controller is not None:
             self._empty.setdefault(controller, deque()).append(place)
         self._left.append((at, place))
 
     def _end(self, place: _Place, at: UnixTime) -> None:
-        controller = _controller(place.pod)
+        controller = controller_of(place.pod)
         if controller is not None:
             empty = self._empty[controller]
             empty.remove(place)
             if not empty:
                 del self._empty[controller]
         ran = at - place.since if is_job(place.pod) and place.since is not None else None
-        self._note(Ended(at, place.name, ran))
+        self._note(Ended(at, place.name, place.pod, ran))
 
     def _note(self, event: DemandEvent) -> None:
         self._number += 1
@@ -178,7 +183,8 @@ def _leaves(pod: Pod | None) -> bool:
     return pod is None or (pod.deleting and not _named(pod))
 
 
-def _controller(pod: Pod) -> _Controller | None:
+def controller_of(pod: Pod) -> Controller | None:
+    """The namespace and the owner of a pod; None if no controller makes it again."""
     owner = pod.eviction_facts.owner
     return None if owner is None else (pod.key.namespace, owner)
 
@@ -186,6 +192,27 @@ def _controller(pod: Pod) -> _Controller | None:
 def _named(pod: Pod) -> bool:
     owner = pod.eviction_facts.owner
     return owner is not None and (owner.group, owner.kind) == _STATEFUL_SET
+
+
+def made_at(pod: Pod) -> UnixTime:
+    """When the pod was made. The API server says it in whole seconds, which is half a second too early in the mean."""
+    return UnixTime(created_at_of(pod.created_at) + 0.5)
+
+
+def arrivals(events: Iterable[Arrived]) -> Iterator[tuple[UnixTime, list[Arrived]]]:
+    """New pods, with the time at which each came. What was made in the same second is spread over it, in the order in which the
+    API server wrote it."""
+    by_second = groupby(sorted(events, key=lambda event: (event.pod.created_at, event.pod.resource_version)), _second_of)
+    for second, group in by_second:
+        made = list(group)
+        parts = min(len(made), _PARTS)
+        for part in range(parts):
+            some = made[part * len(made) // parts : (part + 1) * len(made) // parts]
+            yield UnixTime(second + (part + 0.5) / parts), some
+
+
+def _second_of(event: Arrived) -> float:
+    return created_at_of(event.pod.created_at)
 
 
 def is_job(pod: Pod) -> bool:

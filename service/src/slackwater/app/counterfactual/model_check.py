@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from slackwater.app.counterfactual.demand import DemandEvent
+from slackwater.app.counterfactual.demand import DemandEvent, made_at
 from slackwater.app.counterfactual.durations import bucket_of
 from slackwater.app.counterfactual.lines import ModelCheck
 from slackwater.app.counterfactual.node_owners import remover_of
@@ -21,7 +21,7 @@ from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.app.settings import Settings
 from slackwater.model.changes import Changes, PodChange
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.objects import Pod, created_at_of, is_daemon
+from slackwater.model.objects import Pod, is_daemon
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class CheckedModel:
 
     def _happened(self, event: Happened) -> None:
         if isinstance(event, Bound):
-            self._waits[bucket_of(max(event.at - created_at_of(event.pod.created_at), 0.0))] += 1
+            self._waits[bucket_of(max(event.at - made_at(event.pod), 0.0))] += 1
 
 
 def is_empty(pods: Sequence[Pod]) -> bool:

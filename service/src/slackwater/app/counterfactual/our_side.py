@@ -13,10 +13,12 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from slackwater.app.counterfactual.demand import DemandEvent, Ended, is_job
+from slackwater.app.counterfactual.daemon_sets import DaemonSets
+from slackwater.app.counterfactual.demand import Arrived, DemandEvent, Ended, is_job, made_at
 from slackwater.app.counterfactual.lines import Action
 from slackwater.app.counterfactual.node_owners import PLANNED, GroupOf, is_owned, remover_of
 from slackwater.app.counterfactual.pods_here import PodsHere, apply, daemons
+from slackwater.app.counterfactual.shrinking import ReplicaSets
 from slackwater.app.counterfactual.side_log import SideLog
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.rounds.engine import Rounds
@@ -27,7 +29,7 @@ from slackwater.app.settings import Settings
 from slackwater.model.changes import Changes, NodeChange, PodChange
 from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import DisruptionBudget, Node, Pod, created_at_of
+from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater_protocol.names import NODE_GROUP
 
 _NO_GROUP = GroupName("")
@@ -52,6 +54,11 @@ class OurSide:
         self._job_since: dict[PodUid, UnixTime] = {}
         self._job_ran: dict[PodUid, float] = {}
         self._evictions_counted = 0
+        self._daemon_sets = DaemonSets(began.daemons, began.kubernetes.version)
+        self._replica_sets = ReplicaSets()
+        for pod in began.pods:
+            if not (pod.deleting or pod.ended):
+                self._replica_sets.add(pod.uid, pod)
         log.came(at, ((group_of(node) or _NO_GROUP, node) for node in nodes), None)
 
     @property
@@ -82,6 +89,15 @@ class OurSide:
 
     # --- what comes from the real cluster ---------------------------------------------------------------------------------
 
+    def arrive(self, events: Iterable[Arrived]) -> None:
+        """New pods, at the time up to which this side was played."""
+        pods = PodsHere()
+        for event in events:
+            apply(self._replica_sets.here(event), self._cluster, pods)
+        self._cluster.add_pods(pod for pod in pods.values() if pod is not None)
+        self._rounds.changed()
+        self._write()
+
     def take(
         self,
         changes: Changes,
@@ -92,10 +108,14 @@ class OurSide:
     ) -> None:
         """Applies what happened in the real cluster. `read`: what it has beside nodes and pods. `budgets`: with what they would
         allow here."""
-        at, pods = self._rounds.timeline.now, PodsHere()
+        at, pods, ended = self._rounds.timeline.now, PodsHere(), list[Ended]()
         for event in events:
-            if not (isinstance(event, Ended) and self._runs_on(event)):
-                apply(event, self._cluster, pods)
+            if not isinstance(event, Ended):
+                apply(self._replica_sets.here(event), self._cluster, pods)
+            elif not self._runs_on(event):
+                ended.append(event)
+        for event in self._replica_sets.ended(ended, self._cluster, pods, at):
+            apply(event, self._cluster, pods)
         nodes, lost = self._nodes(changes.nodes, group_of)
         for name in lost:
             self._rounds.drains.lose(name)
@@ -113,7 +133,8 @@ class OurSide:
         )
         self.log.came(at, ((GroupName(node.labels.get(NODE_GROUP, "")), node) for node in nodes), None)
         self._cluster.allow(budgets, self._rounds.drains.starting.values())
-        if pods or nodes or lost:
+        own = (node for name, node in self._cluster.replica.nodes.items() if name not in self._followed)
+        if self._daemon_sets.change(read.daemons, self._cluster, own, at) or pods or nodes or lost:
             self._rounds.changed()
         self._write()
 
@@ -192,7 +213,7 @@ class OurSide:
                 self.log.came(event.at, [(group, here[name])], decision)
 
     def _bound(self, at: UnixTime, pod: Pod) -> None:
-        self.log.bound(pod.priority, max(at - created_at_of(pod.created_at), 0.0))
+        self.log.bound(pod.priority, max(at - made_at(pod), 0.0))
         if not is_job(pod):
             return
         place = first_uid(pod)

@@ -18,7 +18,7 @@ from msgspec import structs
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaledown import planned_removals
-from slackwater.app.policies import policy_of, scale_down_policy_of, settling_of
+from slackwater.app.policies import batch_seconds_of, policy_of, scale_down_policy_of, settling_of
 from slackwater.app.rounds.happened import Came, Observer, Ordered, RemovalBegan, RemovalEnded, nobody
 from slackwater.app.rounds.replacements import Replacements, status_of
 from slackwater.app.rounds.scheduler_model import SchedulerModel
@@ -130,6 +130,7 @@ class Rounds:
     ) -> None:
         self._settings, self._observer = settings, observer
         self._policy = scale_down_policy_of(settings)
+        self._places_as_planned = policy_of(settings).place_as_planned
         self._interval = seconds(settings.autoscaler.scan_interval)
         self.cluster = VirtualCluster(cluster)
         self.scheduler = SchedulerModel(settings, cluster.kubernetes.version, observer)
@@ -140,6 +141,7 @@ class Rounds:
             self.scheduler,
             self.timeline,
             limits=policy_of(settings).drain,
+            places_as_planned=self._places_as_planned,
             rules=self._policy.blocked_by,
             pace=pace,
             observer=observer,
@@ -157,6 +159,7 @@ class Rounds:
         self._waits_since: UnixTime | None = None
         self._waiting = frozenset[PodUid]()
         self._settling = settling_of(settings.autoscaler)
+        self._whole_bursts = batch_seconds_of(settings.autoscaler) > 0
         self._machines = VirtualMachines(self.timeline, pace, self._come)
         self._marked_at = start
         #: Until when each group may not shrink, and why.
@@ -213,17 +216,19 @@ class Rounds:
         self.drains.forget_moved(UnixTime(self.timeline.now - self._replacements.rest_seconds))
 
     def _loop_at(self) -> UnixTime | None:
-        """When the next loop begins: at a tick, or early; None if nothing needs one."""
+        """When the next loop begins: at a tick, or early; None if nothing needs one. Where bursts are planned whole, a tick
+        waits for them, too."""
         found = [] if self._early_at is None else [self._early_at]
-        if self._next_at is not None:
+        if self._next_at is not None and not (found and self._whole_bursts):
             found.append(self.timeline.tick_after(max(self._next_at, self._not_before), self._interval))
         return max(min(found), self.timeline.now) if found else None
 
     def _hurry(self) -> None:
-        """A loop begins early, once nothing new has come for a while: new pods wait, or nodes came."""
+        """A loop begins early, once nothing new has come for a while: new pods wait, or nodes came. What comes at the very end
+        of that while comes before the loop."""
         now, (settle, longest) = self.timeline.now, self._settling
         self._waits_since = now if self._waits_since is None else self._waits_since
-        self._early_at = UnixTime(max(min(now + settle, self._waits_since + longest), now))
+        self._early_at = UnixTime(max(min(now + settle, self._waits_since + longest), now) + _BEHIND)
 
     def changed(self) -> None:
         """Something changed from outside: pods that wait are placed, and the next loop plans again."""
@@ -339,24 +344,37 @@ class Rounds:
         if changed:
             self.cluster.put_nodes(changed.values())
 
-    def _order(self, name: GroupName, count: int, grown: Grown, *, pods: tuple[Pod, ...] = (), replacing: bool = False) -> None:
-        """Orders machines of a growable group; their nodes come together."""
+    def _order(
+        self,
+        name: GroupName,
+        count: int,
+        grown: Grown,
+        *,
+        planned: Sequence[tuple[Pod, ...]] = (),
+        replacing: bool = False,
+    ) -> None:
+        """Orders machines of a growable group; their nodes come together. `planned`: the pods that each of them is for."""
         group = next(each for each in grown.groups if each.name == name)
         assert group.template is not None, "a group without a template does not grow"
         first = self._counts.ordered
         names = [NodeName(f"{group.owner}-new-{number}") for number in range(first, first + count)]
         self._counts.ordered += count
         self._counts.added += names
+        pods = tuple(pod for some in planned for pod in some)
         self._observer(Ordered(self.timeline.now, group.owner, tuple(names), pods, replacing))
-        self._machines.order(group.owner, group.template, names)
+        planned = planned if self._places_as_planned else ()
+        self._machines.order(group.owner, group.template, names, [[pod.uid for pod in some] for some in planned])
 
     def expect(self, pace: Pace) -> None:
-        """From now on machines take so long."""
+        """From now on others take so long."""
         self._machines.expect(pace)
+        self.drains.expect(pace)
 
     def _come(self, order: Order) -> None:
         self.cluster.add_nodes(order.template, order.nodes, self.timeline.now, order.group)
         self._observer(Came(self.timeline.now, order.nodes))
+        for name, uids in zip(order.nodes, order.planned, strict=False):
+            self.scheduler.place_on(self.cluster, name, uids, self.timeline.now)
         self.place()
         self._cool(order.group, self._policy.delay_after_add, "it has grown")
         self._counts.changed_after = self.timeline.passed
@@ -371,7 +389,7 @@ class Rounds:
         plan.ordered = plan.ordered or bool(ordered)
         for scale_up in ordered:
             before = len(self._counts.added)
-            self._order(scale_up.group, scale_up.count, plan.grown, pods=scale_up.pods)
+            self._order(scale_up.group, scale_up.count, plan.grown, planned=scale_up.nodes)
             self._counts.growth.update(self._counts.added[before:])
         now, active = self.timeline.now, self.drains.active
         under_way = RunningRemovals(removals=len(active), drains=sum(not drain.empty for drain in active.values()))

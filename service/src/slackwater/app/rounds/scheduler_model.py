@@ -3,9 +3,10 @@
 A pod of Slackwater's scheduler is scored with Slackwater's own score, others by kube-scheduler's profile alone. Of nodes with
 equal scores the emptiest is taken, where kube-scheduler draws lots. As kube-scheduler does, it scores only as many feasible
 nodes as `percentageOfNodesToScore` says by default, beginning behind the last pod's. No node is nominated, and no pod is
-preempted.
+preempted. Pods for which a node was bought get that node first (`place_on`).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from slackwater.fit.best_node import Samples, Scoring
 from slackwater.fit.feasible_nodes import feasible
 from slackwater.fit.scoring import Room, Value
 from slackwater.model.columns import Rows
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.objects import Pod
 from slackwater.snapshot.equivalence_groups import NumberedGroup
@@ -69,6 +70,20 @@ class SchedulerModel:
         found: Rows = np.concatenate([rows[first:], rows[:first]])[:most]
         self._begin = (int(found[-1]) + 1) % n_rows
         return found
+
+    def may_run_on(self, cluster: VirtualCluster, pod: Pod, node: NodeName) -> bool:
+        """Whether the node is there and feasible for the pod."""
+        snapshot = cluster.replica.snapshot
+        row = snapshot.facts.row_of.get(node)
+        return row is not None and row in feasible(snapshot, snapshot.kind_id(pod.kind, pod.labels)).rows
+
+    def place_on(self, cluster: VirtualCluster, node: NodeName, uids: Iterable[PodUid], now: UnixTime) -> None:
+        """Binds those of the pods that still wait to the node that was bought for them, as far as they fit there."""
+        for uid in uids:
+            pod = cluster.find(uid)
+            if pod is not None and pod.node is None and self.may_run_on(cluster, pod, node):
+                cluster.bind(pod, node)
+                self._observer(Bound(now, pod))
 
     def place_pending(self, cluster: VirtualCluster, now: UnixTime) -> None:
         """Binds the pods that fit somewhere, one after another."""

@@ -94,6 +94,12 @@ class VirtualCluster:
         self.pod_version += len(changes.pods)
         self.replica.take(replace(changes, awaiting_victims=self.replica.awaiting_victims, kept_room=()))
 
+    def add_pods(self, pods: Iterable[Pod]) -> None:
+        """Adds pods that others made."""
+        changes = [_change(pod) for pod in pods]
+        self.pod_version += len(changes)
+        self.replica.take_pods(changes)
+
     def allow(self, budgets: Iterable[DisruptionBudget], disrupted: Iterable[Pod]) -> None:
         """Begins to count disruptions again. `budgets`: with what they allow while nothing is disrupted. `disrupted`: pods that
         were evicted and whose successors are not ready yet."""
@@ -116,7 +122,7 @@ class VirtualCluster:
                 [structs.replace(template.node, name=name, uid=name, labels=labels, provider_id="", created_at=at, ready=True)]
             )
             for daemon in template.running_pods:
-                self._put(self._renewed(daemon, at, PodKey(daemon.key.namespace, f"{daemon.key.name}-{name}")).on(name))
+                self.put_daemon(daemon, name, at)
 
     def lose_node(self, name: NodeName, at: UnixTime) -> None:
         """Removes a node that failed. Controllers make its pods again, which then have no node."""
@@ -138,6 +144,10 @@ class VirtualCluster:
     def bind(self, pod: Pod, node: NodeName) -> None:
         """Puts a pod on the node, which must be feasible for it."""
         self._put(pod.on(node))
+
+    def put_daemon(self, daemon: Pod, node: NodeName, at: UnixTime) -> None:
+        """Puts a pod like this one, of a DaemonSet, on its node."""
+        self._put(self._renewed(daemon, at, PodKey(daemon.key.namespace, f"{daemon.key.name}-{node}")).on(node))
 
     def drop(self, pod: Pod) -> None:
         """Removes a pod that has ended, and releases its devices."""

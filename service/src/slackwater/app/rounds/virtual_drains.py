@@ -1,10 +1,10 @@
 """The course of removals on virtual time: taint and cordon, evictions as budgets allow them, and the end of the machine.
 
 A model of `controllers.scaledown.drains` with an API server, kubelets and a provider that never fail. It uses the drain's own
-limits and the rules of `fit`; a pod that is evicted goes to its next node at once, by the scheduler's model, and takes its
-whole grace period to end. A removal is given up where a pod fits nowhere, or its budget allows nothing, for as long as the
-drain's `evictionTimeout`. Invariant: a node is removed only when every pod that has to leave it is on another node, and a
-removal that is given up leaves no taint and no cordon.
+limits and the rules of `fit`; a pod that is evicted goes to its next node at once, as planned if pods are placed as planned, or
+else by the scheduler's model, and takes its whole grace period to end. A removal is given up where a pod fits nowhere, or its
+budget allows nothing, for as long as the drain's `evictionTimeout`. Invariant: a node is removed only when every pod that has
+to leave it is on another node, and a removal that is given up leaves no taint and no cordon.
 """
 
 from collections.abc import Callable, Mapping
@@ -50,11 +50,12 @@ _LEAVING: Final = Taint(TO_BE_DELETED_TAINT, "", "NoSchedule")
 @dataclass(slots=True, kw_only=True)
 class VirtualDrain:
     """A removal under way. `leaving`: evicted pods that have not ended. `first_at`: since when each pod that is still there has
-    been tried. `retries`: a retry is due."""
+    been tried. `retries`: a retry is due. `destinations`: the nodes that the plan found for the pods."""
 
     node: Node
     group: GroupName
     empty: bool
+    destinations: Mapping[PodUid, NodeName]
     leaving: int = 0
     first_at: dict[PodUid, UnixTime] = field(default_factory=dict)
     retries: bool = False
@@ -85,6 +86,7 @@ class VirtualDrains:
         limits: DrainLimits,
         rules: DrainPolicy,
         pace: Pace,
+        places_as_planned: bool,
         observer: Observer = nobody,
     ) -> None:
         self.active: dict[NodeName, VirtualDrain] = {}
@@ -94,6 +96,7 @@ class VirtualDrains:
         self.moved: dict[PodUid, UnixTime] = {}
         self._cluster, self._scheduler, self._timeline = cluster, scheduler, timeline
         self._limits, self._rules, self._pace, self._observer = limits, rules, pace, observer
+        self._places_as_planned = places_as_planned
         #: The evicted pods whose successors are not ready yet, by UID.
         self.starting: dict[PodUid, Pod] = {}
         #: The removals that wait for a budget.
@@ -102,10 +105,19 @@ class VirtualDrains:
     def begin(self, found: Removable) -> None:
         """Begins the removal of a node."""
         node = self._cluster.replica.nodes[found.node]
-        drain = self.active[found.node] = VirtualDrain(node=node, group=found.group, empty=found.empty)
+        drain = self.active[found.node] = VirtualDrain(
+            node=node,
+            group=found.group,
+            empty=found.empty,
+            destinations={pod.uid: to for pod, to in found.moves} if self._places_as_planned else {},
+        )
         taints = (*node.taints, _LEAVING)
         self._cluster.put_nodes([structs.replace(node, taints=taints, unschedulable=node.unschedulable or self._limits.cordon)])
         self._later(drain, self._limits.settle_time, self._step)
+
+    def expect(self, pace: Pace) -> None:
+        """From now on others take so long."""
+        self._pace = pace
 
     def forget_moved(self, before: UnixTime) -> None:
         """Forgets the successors that were made before a time. `moved` is in the order of time."""
@@ -171,7 +183,9 @@ class VirtualDrains:
             return UnremovableReason.NOT_ENOUGH_PDB.text
         cluster.drop(pod)
         new = cluster.successor(pod, now)
-        to = self._scheduler.node_for(cluster, new)
+        to = drain.destinations.get(pod.uid)
+        if to is None or not self._scheduler.may_run_on(cluster, new, to):
+            to = self._scheduler.node_for(cluster, new)
         if to is None:
             cluster.bind(pod, drain.node.name)
             return UnremovableReason.NO_PLACE.text

@@ -1,7 +1,7 @@
 """The machines that were ordered and have not come, on virtual time: a model of providers that never fail."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,7 +9,7 @@ from slackwater.app.offline.cluster import Cluster
 from slackwater.app.rounds.timeline import Timeline
 from slackwater.app.rounds.virtual_drains import Pace
 from slackwater.controllers.scaleup.groups import Template
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.nodegroups import GroupName
 
 #: Sums of times in seconds differ by less than this in the last digits.
@@ -18,12 +18,14 @@ _ROUNDING: Final = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Order:
-    """Machines of a group that were ordered together, and when. They come together, as nodes like the template."""
+    """Machines of a group that were ordered together, and when. They come together, as nodes like the template. `planned`: the
+    pods that each is for, as far as pods go where they were planned."""
 
     at: UnixTime
     group: GroupName
     template: Template
     nodes: tuple[NodeName, ...]
+    planned: Sequence[Sequence[PodUid]]
 
 
 class VirtualMachines:
@@ -40,8 +42,10 @@ class VirtualMachines:
             found[order.group] += len(order.nodes)
         return found
 
-    def order(self, group: GroupName, template: Template, nodes: Iterable[NodeName]) -> None:
-        order = Order(self._timeline.now, group, template, tuple(nodes))
+    def order(
+        self, group: GroupName, template: Template, nodes: Iterable[NodeName], planned: Sequence[Sequence[PodUid]] = ()
+    ) -> None:
+        order = Order(self._timeline.now, group, template, tuple(nodes), planned)
         self._orders[order] = None
         self._come_after(order)
 
