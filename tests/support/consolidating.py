@@ -8,7 +8,8 @@ from msgspec import structs
 
 from slackwater.app.policies import consolidation_rules_of
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
-from slackwater.controllers.consolidation.plan import ConsolidationRules, plan_consolidation
+from slackwater.controllers.consolidation.plan import plan_consolidation
+from slackwater.controllers.consolidation.policy import ConsolidationRules
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup

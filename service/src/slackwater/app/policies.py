@@ -14,7 +14,7 @@ from slackwater.app.settings import Settings
 from slackwater.app.settings.autoscaling import Autoscaler
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.configuration.values import Section
-from slackwater.controllers.consolidation.policy import ConsolidationPolicy
+from slackwater.controllers.consolidation.policy import ConsolidationPolicy, ConsolidationRules
 from slackwater.controllers.policy import Policy, PreemptionPolicy
 from slackwater.controllers.scaledown.policy import DrainLimits, GroupPolicy, PriorityGroup, ScaleDownPolicy
 from slackwater.controllers.scaleup.expanders import NO_PRIORITIES, Priorities, packs
@@ -42,7 +42,6 @@ from slackwater_protocol.durations import Duration, seconds
 
 if TYPE_CHECKING:  # commands that read a file import this module, but not these
     from slackwater.controllers.audit.loop import AuditConfig
-    from slackwater.controllers.consolidation.plan import ConsolidationRules
     from slackwater.controllers.notifications.state import NotificationPolicy
     from slackwater.runtime.dispatcher import DispatcherConfig
 
@@ -350,10 +349,8 @@ def consolidation_policy_of(settings: Settings) -> ConsolidationPolicy:
     )
 
 
-def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> "ConsolidationRules":
+def consolidation_rules_of(settings: Settings, scale_up: ScaleUpPolicy) -> ConsolidationRules:
     """The policies that a consolidation plan follows."""
-    from slackwater.controllers.consolidation.plan import ConsolidationRules
-
     policy = consolidation_policy_of(settings)
     return ConsolidationRules(policy=policy, scale_down=scale_down_policy_of(settings), scale_up=scale_up)
 

@@ -20,7 +20,8 @@ from slackwater.app.prices import every_price
 from slackwater.app.settings import Settings
 from slackwater.controllers.consolidation.candidates import NodeFacts
 from slackwater.controllers.consolidation.outcome import ConsolidationMove, ConsolidationPlan
-from slackwater.controllers.consolidation.plan import NOTHING_KNOWN, ConsolidationRules, plan_consolidation
+from slackwater.controllers.consolidation.plan import NOTHING_KNOWN, plan_consolidation
+from slackwater.controllers.consolidation.policy import ConsolidationRules
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.ids import NodeName, UnixTime

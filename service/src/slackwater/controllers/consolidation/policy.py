@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slackwater.controllers.scaledown.policy import ScaleDownPolicy
+from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import Seconds
 from slackwater.model.nodegroups import GroupName
 
@@ -29,3 +31,13 @@ class ConsolidationPolicy:
     expire_after: Seconds
     expire_after_of: Mapping[GroupName, Seconds] = field(default_factory=dict)
     overlap_seconds: float = 900.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsolidationRules:
+    """The policies that a plan follows. Of scale-down's it reads which nodes and pods may be disturbed, of scale-up's how nodes
+    are added."""
+
+    policy: ConsolidationPolicy
+    scale_down: ScaleDownPolicy
+    scale_up: ScaleUpPolicy

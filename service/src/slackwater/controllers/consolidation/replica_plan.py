@@ -7,7 +7,8 @@ from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.consolidation.candidates import NodeFacts
 from slackwater.controllers.consolidation.loop import ConsolidationInquiry
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan
-from slackwater.controllers.consolidation.plan import ConsolidationRules, plan_consolidation
+from slackwater.controllers.consolidation.plan import plan_consolidation
+from slackwater.controllers.consolidation.policy import ConsolidationRules
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.replica_plan import ScaleDownInquiry, planning_input_of
 from slackwater.controllers.scaleup.groups import GrowableGroup

@@ -1,0 +1,69 @@
+"""Replaces the nodes that are due (`due`), one by one, whatever that saves."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slackwater.controllers.consolidation.made_moves import MadeMoves
+from slackwater.controllers.consolidation.moves import Draft, divided
+from slackwater.controllers.consolidation.trial import SetNode
+from slackwater.model.nodegroups import GroupName
+from slackwater.model.reasons import UnremovableReason
+
+
+def replace_due(made: MadeMoves) -> None:
+    """Replaces nodes that are due, those first that have been for longest; of each group as many as may be in removal at
+    the same time. No pod goes to one of the others."""
+    due = [(node.candidate.due.since, node) for node in made.free if node.candidate.due is not None]
+    due.sort(key=lambda each: (each[0], each[1].candidate.row))
+    most, done = made.rules.scale_down.max_scale_down_parallelism, Counter[GroupName]()
+    for _, node in due:
+        group = node.candidate.group
+        if done[group] >= most:
+            made.keep(node.candidate.node, UnremovableReason.THROTTLED, f"{most} nodes of {group} are replaced first")
+        elif made.steps.over():
+            made.keep(node.candidate.node, UnremovableReason.NOT_REACHED)
+        else:
+            done[group] += _replace(made, [each for _, each in due], node)
+    for _, node in due:
+        if made.planning_input.snapshot.facts.live[node.candidate.row]:
+            made.planning_input.snapshot.close(node.candidate.row)
+    made.free = [node for node in made.free if node.candidate.due is None]
+
+
+def _replace(made: MadeMoves, due: Sequence[SetNode], node: SetNode) -> bool:
+    """Moves the pods of a node that is due to other nodes, of which some may be new; True if that can be done. If its group
+    or the cluster would have less than their minimum, a new node of the group comes in its place."""
+    candidate, snapshot = node.candidate, made.planning_input.snapshot
+    others = [each.candidate.row for each in due if each is not node and snapshot.facts.live[each.candidate.row]]
+    found = made.trials(others).of([node])
+    draft = next(iter(divided([candidate], found.places, lambda *_: True)), Draft(leaving=[0]))
+    lacking = made.lacking(node)
+    own = None if lacking is None else _own_group(made, candidate.group)
+    if own is not None:
+        found = replace(found, groups=(*found.groups, own))
+        draft.coming.append(len(found.groups) - 1)
+    with snapshot.fork() as trial:
+        coming = {new: made.open(found.groups[new]) for new in draft.coming}
+        for places in draft.places:
+            made.hint(node, places, found, {new: each.name for new, (each, _) in coming.items()})
+        evacuated = made.evacuate(node, made.rows_for(due, candidate, coming), lacking=None if own is not None else lacking)
+        if evacuated is not None:
+            used = {
+                new: (each, row)
+                for new, (each, row) in coming.items()
+                if found.groups[new] == own or made.evacuations.has_rescheduled_pods(row)
+            }
+            made.note([(node, evacuated)], coming, used, found)
+            trial.commit()
+    return evacuated is not None
+
+
+def _own_group(made: MadeMoves, owner: GroupName) -> int | None:
+    """The position of a growable group, or variant, of this group that may have one more node."""
+    grown = sum(count for at, count in made.opened.items() if made.groups[at].owner == owner)
+    for at, group in enumerate(made.groups):
+        full = group.provided.target + grown >= group.provided.max_size
+        if group.owner == owner and group.template is not None and group.skip_reason is None and not full:
+            return at
+    return None
