@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from slackwater.controllers.scaleup.added_nodes import AddedNodes
 from slackwater.controllers.scaleup.estimate import Option
 from slackwater.controllers.scaleup.groups import GrowableGroup, counted
 from slackwater.controllers.scaleup.option_effects import OptionEffects
-from slackwater.controllers.scaleup.plan import NewPlan
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import DiskMount
 from slackwater.model.resources import NOTHING
@@ -60,7 +60,7 @@ def unaffected(snapshot: ClusterSnapshot, pods: Sequence[Pod], groups: Sequence[
     kinds = np.zeros(len(demand), np.intp)
     for run in choice.runs.values():
         kinds[run.pods] = run.kind
-    new = NewPlan(snapshot=snapshot, groups=groups, pods=demand)
+    new = AddedNodes(snapshot=snapshot, groups=groups, pods=demand)
     first = new.open(taken.groups.tolist(), system=NOTHING, shown=True)
     new.assign(taken.pods, taken.at, first)
     new.show(taken.pods, kinds)

@@ -93,6 +93,10 @@ class Demand:
     not_looked_at: tuple[Pod, ...] = ()
     again_at: UnixTime | None = None
 
+    def undisputed(self, pods: Rows) -> Rows:
+        """Those of the counted pods, by position, that are placed on a present node if they fit there."""
+        return pods if not self.disputed else pods[[self.counted[pod].uid not in self.disputed for pod in pods.tolist()]]
+
 
 def importance(pod: Pod) -> tuple[int, str, str, str]:
     """The sort key of pods: 1. higher priority  2. created earlier  3. namespace and name: arbitrary, but stable."""
