@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from slackwater.adapters.api_objects import without_nulls
-from slackwater.app.offline.objects import FoundObject, completed_pod, objects_by_kind
+from slackwater.app.offline.completed import completed_pod
+from slackwater.app.offline.objects import FoundObject, objects_by_kind
 
 _TOLERATIONS = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}

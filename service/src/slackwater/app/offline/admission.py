@@ -12,6 +12,7 @@ import msgspec
 
 from slackwater.adapters.api_objects import Int32, Quantity, Wire
 from slackwater.adapters.kube.errors import UNREADABLE
+from slackwater.app.offline.completed import completed_template
 from slackwater.app.offline.limit_ranges import LimitRange, Object, nanos_of
 from slackwater.app.offline.objects import (
     DAEMON_SET,
@@ -21,10 +22,9 @@ from slackwater.app.offline.objects import (
     QUOTA,
     RUNTIME_CLASS,
     FoundObject,
-    check_shape,
-    completed_template,
 )
 from slackwater.app.offline.quotas import Quota, Usage, claim_spec, usage_of, usage_of_claim
+from slackwater.app.offline.shapes import check_shape
 from slackwater.model.auxiliary import WORKLOAD_KINDS
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import KubernetesVersion

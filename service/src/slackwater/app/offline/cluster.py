@@ -32,19 +32,17 @@ from slackwater.app.offline.objects import (
     DEVICE_KINDS,
     JOB,
     LIMIT_RANGE,
-    NESTED_TOO_DEEPLY,
     POD_TEMPLATE,
     PRIORITY_CLASS,
     QUOTA,
     RUNTIME_CLASS,
-    SCALED,
     TAINT_RULE,
     ClusterError,
     FoundObject,
-    decode_scale,
     objects_by_kind,
-    scales_of,
 )
+from slackwater.app.offline.scales import SCALED, decode_scale, scales_of
+from slackwater.app.offline.shapes import NESTED_TOO_DEEPLY
 from slackwater.app.offline.version import ASSUMED, NO_REQUEST, VersionFound, VersionRequest, find_version
 from slackwater.app.offline.workloads import headroom_of
 from slackwater.controllers.scaleup.expanders import BadPriorities, Priorities

@@ -22,7 +22,8 @@ from slackwater.adapters.kube.node_overlays import OVERLAYS_PATH
 from slackwater.adapters.kube.objects import ApiObjects, server_version
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import KIND_OF, Cluster, read_cluster
-from slackwater.app.offline.objects import NESTED_TOO_DEEPLY, ClusterError
+from slackwater.app.offline.objects import ClusterError
+from slackwater.app.offline.shapes import NESTED_TOO_DEEPLY
 from slackwater.app.offline.sources import contents, json_texts
 from slackwater.app.offline.version import NO_REQUEST, VersionRequest, find_version
 from slackwater.app.settings import Settings

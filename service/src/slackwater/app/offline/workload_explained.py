@@ -16,8 +16,9 @@ from msgspec import Meta
 
 from slackwater.adapters.kube.auxiliary import decode_job
 from slackwater.app.offline.admission import Admission, priority_class_text
+from slackwater.app.offline.completed import completed_template
 from slackwater.app.offline.limit_ranges import text_of
-from slackwater.app.offline.objects import JOB, PRIORITY_CLASS, QUOTA, FoundObject, completed_template
+from slackwater.app.offline.objects import JOB, PRIORITY_CLASS, QUOTA, FoundObject
 from slackwater.app.offline.quotas import Quota, usage_of
 from slackwater.app.offline.workload_objects import (
     ACCOUNT,

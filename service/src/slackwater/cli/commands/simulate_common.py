@@ -95,7 +95,7 @@ def _document(path: str) -> dict[str, Any]:
 
     from slackwater.app.offline import ClusterError
     from slackwater.app.offline.files import documents
-    from slackwater.app.offline.objects import NESTED_TOO_DEEPLY
+    from slackwater.app.offline.shapes import NESTED_TOO_DEEPLY
     from slackwater.app.offline.sources import file_bytes
 
     try:
