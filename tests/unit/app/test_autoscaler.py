@@ -1,6 +1,6 @@
 """What the autoscaler is told by the configuration file."""
 
-from slackwater.app.autoscaler import loop_config_of
+from slackwater.app.observing_autoscaler import loop_config_of
 from slackwater.app.policies import node_group_policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings, loads
 

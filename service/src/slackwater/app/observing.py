@@ -36,7 +36,6 @@ from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.neon import machines, migrations
 from slackwater.adapters.kube.reflector import Reflector, ReflectorConfig
 from slackwater.adapters.kube.resource_type import budgets, nodes, pods
-from slackwater.app.autoscaler import ObservingAutoscaler
 from slackwater.app.counterfactual.lines import SIDES
 from slackwater.app.counterfactual.metrics import report_families
 from slackwater.app.counterfactual.service import WrittenLog
@@ -46,6 +45,7 @@ from slackwater.app.explain.service import ExplainService, HeldBack
 from slackwater.app.history import ServiceHistory
 from slackwater.app.labelled_groups import BY_LABELS, by_labels
 from slackwater.app.node_use import NodeUseLoop
+from slackwater.app.observing_autoscaler import ObservingAutoscaler
 from slackwater.app.policies import audit_config_of, policy_of
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of
 from slackwater.app.settings import Settings, SettingsChange, SettingsError, as_file, live, watch_settings

@@ -19,9 +19,9 @@ from slackwater.adapters.api_calls import ApiReader
 from slackwater.adapters.files.shadow_files import FileArrivals, FileHistory
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.refusing import Refusing
-from slackwater.app.autoscaler import ObservingAutoscaler
 from slackwater.app.history import ServiceHistory
 from slackwater.app.observing import ObservingService
+from slackwater.app.observing_autoscaler import ObservingAutoscaler
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import MakeReplica
 from slackwater.controllers.history.new_entries import of_withheld
