@@ -155,7 +155,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="drains' migrations keep no place free",
-        file="controllers/migration/state.py",
+        file="controllers/migration/drain_migrations.py",
         old="self._migrating.choice.places_kept = len(self.waiting)",
         new="self._migrating.choice.places_kept = 0",
         test="tests/scenarios/test_the_life_of_a_migration.py::test_a_place_is_kept_for_a_machine_that_waits_to_leave_a_drained_node",

@@ -4,7 +4,7 @@ from random import Random
 
 import anyio
 
-from slackwater.runtime.dispatcher import FilterBackpressure
+from slackwater.runtime.filter_backpressure import FilterBackpressure
 from tests.faults.virtualloop import run_virtually
 
 

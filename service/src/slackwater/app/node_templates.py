@@ -11,7 +11,7 @@ from msgspec import structs
 
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app.settings.autoscaling import Template, TemplateDevices
-from slackwater.configuration.values import quantity_text
+from slackwater.configuration.amounts import quantity_text
 from slackwater.model.devices import ResourceSlice, template_slice
 from slackwater.model.objects import Node
 from slackwater.model.storage import CsiNode

@@ -46,7 +46,8 @@ from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Times
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
 from slackwater.runtime.decision_log import DecisionLoggingWriter
-from slackwater.runtime.dispatcher import Dispatcher, DispatcherStats, FilterBackpressure
+from slackwater.runtime.dispatcher import Dispatcher, DispatcherStats
+from slackwater.runtime.filter_backpressure import FilterBackpressure
 from slackwater.runtime.wait_events import WaitEvents
 from slackwater_protocol.durations import seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE

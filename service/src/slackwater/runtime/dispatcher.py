@@ -33,88 +33,22 @@ from slackwater.model.effects import (
     Announce,
     ApiEffect,
     Bind,
-    CreateMigration,
-    DeleteMigration,
     DeleteVictim,
     DrainReport,
     Effect,
-    Evict,
-    MarkNode,
     ReadPod,
     Resize,
-    UnmarkNode,
-    WritePermit,
     WritePreempting,
 )
 from slackwater.model.events import (
-    ActivationLost,
     BindEnded,
     BindOutcome,
     Event,
-    EvictionEnded,
-    EvictionOutcome,
-    MigrationDeleteEnded,
-    MigrationNotStarted,
-    NodeMarked,
-    NodeUnmarked,
-    PermitNotWritten,
-    PodGone,
-    PreemptingNotWritten,
-    PreemptingWritten,
-    VictimEnded,
 )
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Seconds
 from slackwater.ports.protocols import Outcome, Writer
-
-
-def given_up(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event for an effect that is not tried again although its result is not certain, because its deadline has passed. None
-    if the state machine need not know."""
-    match effect:
-        case Activate(uid, key, why):
-            return ActivationLost(uid, key, why)
-        case WritePermit():
-            return PermitNotWritten(effect.pod, outcome.detail)
-        case CreateMigration():
-            return MigrationNotStarted(effect.uid, outcome.detail)
-        case DeleteMigration(_, key):
-            return MigrationDeleteEnded(key, deleted=False)
-        case _:
-            return None
-
-
-def preemption_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event for the end of an API call of a preemption. None if the effect is not part of a preemption, or if
-    `outcome.event` (`PodGone`) already reports that the victim is gone."""
-    match effect:
-        case WritePreempting(uid, _, text):
-            done = outcome.verdict == "done"
-            return PreemptingWritten(uid, text) if done else PreemptingNotWritten(uid, text, outcome.detail)
-        case DeleteVictim(uid):
-            if outcome.verdict == "done":
-                return None if isinstance(outcome.event, PodGone) else VictimEnded(uid, "accepted", "")
-            return VictimEnded(uid, "refused" if outcome.verdict == "refused" else "unreachable", outcome.detail)
-        case _:
-            return None
-
-
-def drain_ended(effect: Effect, outcome: Outcome) -> Event | None:
-    """The event for the end of an API call of a drain. None if the effect is not part of a drain, or if `outcome.event` is this
-    event already."""
-    done = outcome.verdict == "done"
-    match effect:
-        case MarkNode():
-            return NodeMarked(effect.name, effect.taint.key, done, outcome.detail)
-        case UnmarkNode():
-            return NodeUnmarked(effect.name, effect.taint_key, done, outcome.detail)
-        case Evict() if not isinstance(outcome.event, EvictionEnded):
-            how: EvictionOutcome = "gone" if isinstance(outcome.event, PodGone) else "accepted" if done else "unreachable"
-            how = "refused" if outcome.verdict == "refused" else how
-            return EvictionEnded(effect.uid, effect.node, how, outcome.detail)
-        case _:
-            return None
-
+from slackwater.runtime.ended_calls import drain_ended, given_up, preemption_ended
 
 _log = structlog.get_logger(__name__)
 
@@ -478,30 +412,3 @@ def _worst(before: Outcome, outcome: Outcome) -> Outcome:
     if before.verdict == "unknown" and (outcome.verdict == "again" or no_news):
         return replace(outcome, verdict="unknown", event=None)
     return outcome
-
-
-_LOOK_EVERY_SECONDS: Final = 0.01
-
-
-class FilterBackpressure:
-    """Delays filter's answers while binds queue. The extender calls it before each filter answer.
-
-    `binds_queue` says whether binds wait to be sent. kube-scheduler schedules one pod at a time, so a delay slows it down.
-    Without the delay, a queued bind might reach the API server after kube-scheduler's own deadline. An answer is delayed by at
-    most `most_seconds`, so kube-scheduler is never stopped, and filter answers from the state after the delay.
-    """
-
-    def __init__(self, binds_queue: Callable[[], bool], *, most_seconds: float = 1.0) -> None:
-        self._binds_queue = binds_queue
-        self._most_looks = round(most_seconds / _LOOK_EVERY_SECONDS)
-
-    def due(self) -> bool:
-        """Do binds queue now, so that filter should wait?"""
-        return self._binds_queue()
-
-    async def wait(self) -> None:
-        """Returns when no binds queue any more, or after `most_seconds`."""
-        for _ in range(self._most_looks):
-            if not self._binds_queue():
-                return
-            await anyio.sleep(_LOOK_EVERY_SECONDS)

@@ -13,7 +13,7 @@ import numpy as np
 from slackwater.cluster.nodes import NO_ROW
 from slackwater.cluster.vertical_pods import unreadable_annotations
 from slackwater.controllers.audit.repair import AuditRepair
-from slackwater.controllers.migration.state import DrainMigrations
+from slackwater.controllers.migration.drain_migrations import DrainMigrations
 from slackwater.controllers.permits.persisted_permits import doubt_conflicting_permits
 from slackwater.controllers.placement.binding import BindAnswer, Binding
 from slackwater.controllers.placement.filter_facts import FilterFacts

@@ -31,7 +31,8 @@ from slackwater.model.reasons import Reason
 from slackwater.ports.metric_families import counter, histogram
 from slackwater.ports.protocols import Outcome, Readiness
 from slackwater.ports.threads import in_thread
-from slackwater.runtime.dispatcher import Dispatcher, FilterBackpressure
+from slackwater.runtime.dispatcher import Dispatcher
+from slackwater.runtime.filter_backpressure import FilterBackpressure
 from slackwater.runtime.state_machine import StateMachine
 
 VERBS: Final = ("filter", "prioritize", "bind", "preempt")

@@ -17,8 +17,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from slackwater.app.scheduler_config.config_tree import Finding
 from slackwater.app.settings import Settings
+from slackwater.configuration.addresses import Address
 from slackwater.configuration.problems import Steps, json_path, show
-from slackwater.configuration.values import Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.configuration.addresses import Address, HostPort
+from slackwater.configuration.kind import refused
 from slackwater.configuration.values import (
-    Address,
     AwsRegion,
     Count,
     Delay,
     FilePath,
     Fraction,
     GroupName,
-    HostPort,
     LabelText,
     Money,
     Namespace,
@@ -33,7 +33,6 @@ from slackwater.configuration.values import (
     TagValue,
     Timeout,
     WebAddress,
-    refused,
 )
 from slackwater.controllers.consolidation.settings import Consolidation
 from slackwater.controllers.scaledown.settings import GroupScaleDown, ScaleDown

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from slackwater.app.settings.autoscaling import Autoscaler, KwokSimulation, NodeGroup, Providers
 from slackwater.app.settings.model import Settings
 from slackwater.app.settings.serving import SchedulerTLS
+from slackwater.configuration.amounts import quantity_text
 from slackwater.configuration.problems import Problem, Steps, json_path, show
-from slackwater.configuration.values import quantity_text
 from slackwater.controllers.preemption.settings import Preemption
 from slackwater.controllers.scaledown.settings import NodeDisruptionBudget
 from slackwater.controllers.scaleup.settings import FormulaPrices

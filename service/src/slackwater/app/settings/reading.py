@@ -27,9 +27,10 @@ from pydantic_core import ErrorDetails, core_schema
 
 from slackwater.app.settings.cross_validation import conflicts
 from slackwater.app.settings.model import API_VERSION, KIND, Settings
+from slackwater.configuration.kind import REFUSED, Kind
 from slackwater.configuration.problems import Problem, SettingsError, Steps, UnreadableSettings, json_path, show
 from slackwater.configuration.text_tree import DEEPEST, LARGEST_TEXT, Document, read_document
-from slackwater.configuration.values import FILE_PATH, REFUSED, Kind, Section
+from slackwater.configuration.values import FILE_PATH, Section
 
 _WANTED: Final = {
     "bool_type": "true or false",

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from slackwater.configuration.addresses import Address
+from slackwater.configuration.kind import refused
 from slackwater.configuration.values import (
-    Address,
     Audience,
     CallTimeout,
     Cpu,
@@ -33,7 +34,6 @@ from slackwater.configuration.values import (
     Switch,
     Timeout,
     Width,
-    refused,
 )
 from slackwater.model.authority import Capability
 from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates

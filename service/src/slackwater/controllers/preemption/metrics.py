@@ -9,7 +9,8 @@ from typing import Final
 
 from prometheus_client.core import Metric
 
-from slackwater.controllers.preemption.state import RESULTS, Preemptions
+from slackwater.controllers.preemption.counts import RESULTS
+from slackwater.controllers.preemption.state import Preemptions
 from slackwater.ports.metric_families import counter, gauge, histogram
 
 _OPERATION: Final = "preemption"

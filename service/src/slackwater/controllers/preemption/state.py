@@ -16,7 +16,7 @@ Each victim is deleted once, however many preemptors wait for it. Deliberately a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 import msgspec
@@ -25,10 +25,10 @@ from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.policy import PreemptionPolicy
 from slackwater.controllers.preemption.accepted_preemptions import AcceptedPreemptions
 from slackwater.controllers.preemption.activations import Activations, activating
+from slackwater.controllers.preemption.counts import PreemptionCounts, Result
 from slackwater.controllers.preemption.victims import Candidate, PotentialVictims, RunnerUp
 from slackwater.model.effects import DeleteVictim, Effect, Nominate, WritePreempting
 from slackwater.model.events import PreemptingNotWritten, PreemptingWritten, PreemptionEvent, Stopping, VictimEnded
-from slackwater.model.histogram import Spread
 from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.objects import OngoingPreemption, Pod
 from slackwater.model.resources import Amounts
@@ -57,35 +57,6 @@ class Preemption:
     @property
     def shut(self) -> bool:
         return self.phase in _SHUT
-
-
-Result = Literal["success", "error", "cancelled"]
-RESULTS: Final[tuple[Result, ...]] = ("success", "error", "cancelled")
-
-#: Upper bounds of the buckets; one more bucket has no bound. As in kube-scheduler's goroutines_duration_seconds: 0.005 * 2^n.
-SECONDS: Final = tuple(0.005 * 2**power for power in range(17))
-#: As in kube-scheduler's preemption_victims.
-VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-
-
-@dataclass(slots=True)
-class PreemptionCounts:
-    """Counts of preemptions. `attempts`: preemptions begun. `ends`: preemptions ended, by result. `seconds`: how long they
-    took. `victims`: victims of each. `activated_again`: repeated activations of preemptors.
-
-    Every result is counted from the start, with 0. A preemption that ends because its preemptor ended is "cancelled", neither a
-    success nor an error.
-    """
-
-    attempts: int = 0
-    ends: dict[Result, int] = field(default_factory=lambda: dict.fromkeys(RESULTS, 0))
-    seconds: Spread = field(default_factory=lambda: Spread(SECONDS))
-    victims: Spread = field(default_factory=lambda: Spread(VICTIMS))
-    activated_again: int = 0
-
-    def ended(self, result: Result, seconds: float) -> None:
-        self.ends[result] += 1
-        self.seconds.note(seconds)
 
 
 #: How long the watch may take to show kube-scheduler's nomination; how long room is kept after the victims are gone.
