@@ -92,7 +92,7 @@ def keep_room(cluster_state: ClusterState, pod: Pod, of: NodeName, to: NodeName)
 
 
 class Migrations(Protocol):
-    """The part of `controllers.migration.state.DrainMigrations` that removals use."""
+    """The part of `controllers.migration.drain_migrations.DrainMigrations` that removals use."""
 
     def ask(self, uid: PodUid, node: NodeName) -> None:
         """Requests the migration of the virtual machine of this pod, away from the node. It comes before migrations for
