@@ -1,7 +1,5 @@
 """One object that cannot be read leaves out its own group, and nothing else; what was of that group stays known."""
 
-import copy
-from collections.abc import Iterator
 from typing import Any, Final
 
 import anyio
@@ -20,6 +18,7 @@ from tests.providers.test_karpenter import an_offering, at_work, grow, look
 from tests.support.machines import GROUP_PATH
 from tests.support.nodeclaims import NodeClaimController, a_pool, a_store
 from tests.support.objectstore import ObjectStore
+from tests.support.odd import ODD, changed, places
 
 Json = dict[str, Any]
 AMOUNTS: Final = {"cpu": "4", "memory": "16Gi", "pods": "110"}
@@ -56,34 +55,6 @@ def nodes(groups: dict[str, NodeGroup]) -> set[tuple[str, str]]:
 
 
 # --- any object -----------------------------------------------------------------------------------------------------------
-
-ODD: Final = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-5, 2**70),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.text(max_size=8),
-    st.sampled_from(["-1", "1e400", "10%%", "Never", "5 minutes", "Gte", "0", "9" * 400, "²"]),
-    st.lists(st.one_of(st.text(max_size=3), st.integers()), max_size=2),
-    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
-)
-
-
-def places(part: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of all fields within a JSON value."""
-    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-    for key, value in items:
-        yield (*at, key)
-        yield from places(value, (*at, key))
-
-
-def changed(found: Json, at: tuple[Any, ...], to: Any) -> Json:
-    whole = copy.deepcopy(found)
-    part = whole
-    for step in at[:-1]:
-        part = part[step]
-    part[at[-1]] = to
-    return whole
 
 
 async def one_is_odd(data: st.DataObject, path: str) -> None:

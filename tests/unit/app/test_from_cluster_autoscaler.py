@@ -1,6 +1,7 @@
 """`slackwater config from-cluster-autoscaler`: each flag has a verdict, and the file is valid."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from slackwater.cli.main import main
 from slackwater.configuration.values import Section
 from slackwater.runtime.autoscaler import loop_record
 from tests.support import installed
+from tests.support.odd import ODD, changed, places
 
 EXAMPLE: Final = Path("docs/guides/cluster-autoscaler.yaml").absolute()
 LISTED: Final = Path(__file__).with_name("cluster_autoscaler_flags.txt")
@@ -100,10 +102,21 @@ def test_an_installation_without_a_flag_has_the_defaults_of_cluster_autoscaler()
         ["--scale_down_utilization_threshold=0.7"],
         ["--scale-down-utilization-threshold=0.2", "--scale-down-utilization-threshold=0.7"],
         ["--scale-down-utilization-threshold=$(SHARE)"],
+        ["--scale-down-utilization-threshold=$(NESTED)"],
+        ["--scale-down-utilization-threshold=$(MAPPED)"],
+        ["--scale-down-utilization-threshold=$(IN_SHARE)"],
     ],
 )
 def test_a_value_is_read_however_it_is_written(words: list[str]) -> None:
-    result = converted(*words, env=[{"name": "SHARE", "value": "0.7"}])
+    key = {"configMapKeyRef": {"name": "own", "key": "SHARE"}}
+    env = [
+        {"name": "SHARE", "value": "0.7"},
+        {"name": "NESTED", "value": "$(SHARE)"},
+        {"name": "MAPPED", "valueFrom": key},
+    ]
+    own = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**NS, "name": "own"}, "data": {"SHARE": "0.7"}}
+    odd = {**own, "metadata": {"name": "odd"}, "data": {"a": 5}}
+    result = converted(*words, env=env, envFrom=[{"prefix": "IN_", "configMapRef": {"name": "own"}}], more=(own, odd))
     assert loads(result.text).autoscaler.scale_down.utilization_threshold == 0.7
 
 
@@ -112,6 +125,37 @@ def test_a_shells_command_is_looked_into(program: str) -> None:
     script = f"mkdir x && {program} --max-nodes-total=9 \\\n --v=2 2>&1 | tee /log"
     result = converted(command=["/bin/sh", "-c", script])
     assert loads(result.text).autoscaler.scale_up.limits == {"nodes": 9 * 10**9}
+
+
+@pytest.mark.parametrize("options", [["-c"], ["-lc"], ["-euxc"], ["-o", "pipefail", "-c"]])
+def test_a_shell_has_its_variables_from_the_environment(options: list[str]) -> None:
+    script = "# --nodes=9:9:z\n/cluster-autoscaler --cloud-provider=aws --nodes=$MIN:${MAX}:'$MIN' --expander=\"$HOW\""
+    env = [{"name": "MIN", "value": "1"}, {"name": "MAX", "value": "3"}]
+    result = from_cluster_autoscaler(
+        manifests([msgspec.json.encode(deployment(script, command=["/bin/bash", *options], env=env))])
+    )
+    (nodes, expander) = result.refused
+    assert (nodes.value, nodes.why) == ("1:3:$MIN", "$MIN is for the shell, which is not run; want the value itself")
+    assert expander.why == "$HOW is for the shell, which is not run; want the value itself"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["/tini", "--", "/cluster-autoscaler"],
+        ["/tini", "/bin/cluster-autoscaler"],
+        ["/x/tini", "-s", "--", "./cluster-autoscaler"],
+    ],
+)
+def test_another_program_may_start_it(command: list[str]) -> None:
+    result = converted("--scan-interval=30s", "--", "--expander=random", command=command)
+    assert loads(result.text).autoscaler.expanders == ("least-waste",)
+    assert [each.flag for each in result.findings if "ignored" in each.why] == ["--expander=random"]
+
+
+def test_a_reference_that_nothing_explains_is_refused() -> None:
+    (finding,) = converted("--nodes=1:3:$(WHERE)", "--cluster-name=$(WHERE)", provider="aws").refused
+    assert finding.why == "$(WHERE) is in no object of the input; want the value itself"
 
 
 def test_the_verbosity_may_stand_beside_its_letter() -> None:
@@ -322,6 +366,37 @@ def test_exactly_one_cluster_autoscaler_is_wanted() -> None:
     body = msgspec.json.encode(deployment())
     with pytest.raises(ConversionError, match="got Deployment kube-system/cluster-autoscaler, Deployment"):
         from_cluster_autoscaler(manifests([body, body]))
+
+
+@pytest.mark.parametrize("image", ["provider-aws/cloud-controller-manager:v1", "quay.io/x/cluster-autoscaler-operator:4.16"])
+def test_other_controllers_are_not_taken_for_it(image: str) -> None:
+    """They share flags with it, and come with it where a whole cluster is read."""
+    words = ("--cloud-provider=aws", "--v=2", "--leader-elect", "--cluster-name=x", "--kubeconfig=/y")
+    other = {**deployment(*words, image=image), "metadata": {"name": "other", "namespace": "kube-system"}}
+    odd = {**other, "spec": {"template": 7}}
+    result = converted("--scan-interval=30s", more=(other, odd))
+    assert loads(result.text).autoscaler.scan_interval == 30 * 10**9
+    with pytest.raises(ConversionError, match="got none among 1 objects"):
+        from_cluster_autoscaler(manifests([msgspec.json.encode(other)]))
+
+
+def test_what_an_operator_owns_is_read_and_what_a_deployment_owns_is_not() -> None:
+    owned = [
+        {**deployment(), "metadata": {**NS, "ownerReferences": [{"kind": kind, "name": "default"}]}}
+        for kind in ("ClusterAutoscaler", "Deployment")
+    ]
+    result = from_cluster_autoscaler(manifests(map(msgspec.json.encode, owned)))
+    assert result.refused == ()
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_an_odd_field_is_refused_or_read_and_nothing_else(data: st.DataObject) -> None:
+    env = [{"name": "A", "value": "b"}, {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}}]
+    whole = deployment("--nodes=1:2:$(A)", "--cloud-provider=aws", env=env, envFrom=[{"configMapRef": {"name": "m"}}])
+    odd = changed(whole, data.draw(st.sampled_from(list(places(whole)))), data.draw(ODD))
+    with suppress(ConversionError):
+        from_cluster_autoscaler(manifests(map(msgspec.json.encode, [odd, priorities("{}")])))
 
 
 def test_another_image_is_known_by_its_flags() -> None:

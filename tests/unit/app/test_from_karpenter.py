@@ -1,11 +1,15 @@
 """`slackwater config from-karpenter`: every field of a NodePool has a verdict, and the file is valid."""
 
 import json
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slackwater.app.converters.draft import ConversionError, Converted
 from slackwater.app.converters.karpenter import from_karpenter
@@ -14,6 +18,7 @@ from slackwater.app.settings import loads
 from slackwater.app.settings.autoscaling import Autoscaler, NodeGroup
 from slackwater.cli.main import main
 from slackwater_protocol.durations import HOUR, MINUTE
+from tests.support.odd import ODD, changed, places
 
 EXAMPLE: Final = Path("docs/guides/nodepools.yaml").absolute()
 
@@ -148,6 +153,8 @@ def test_overlays_become_prices_and_discounts() -> None:
         (pool(disruption={"budgets": [{"node": "1"}]}), "did you mean nodes?"),
         (pool(disruption={"budgets": "10%"}), "want a list of mappings"),
         (pool(disruption=[]), "want a mapping"),
+        (pool(name="a; b"), "want a name of lower case letters"),
+        (pool(name=""), "want a name of lower case letters"),
     ],
 )
 def test_what_is_wrong_is_named_and_there_is_no_file(found: dict[str, Any], said: str) -> None:
@@ -160,8 +167,10 @@ def test_node_classes_are_named_and_no_pool_is_an_error() -> None:
     classes = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "own"}}
     result = converted(pool(), classes)
     assert [each.verdict for each in result.findings if each.flag == "EC2NodeClass own"] == ["no-counterpart"]
-    with pytest.raises(ConversionError, match="got none among 1 objects"):
+    with pytest.raises(ConversionError, match=r"got EC2NodeClass of karpenter\.k8s\.aws/v1, want at least one"):
         converted(classes)
+    others = {"apiVersion": "container.gcp.upbound.io/v1beta1", "kind": "NodePool", "metadata": {"name": "gke"}, "spec": {}}
+    assert [each.name for each in autoscaler(pool(), others).node_groups] == ["default"], "another one of that name"
 
 
 def test_with_karpenters_machines_the_node_pools_stay_and_are_handed_over_by_a_patch() -> None:
@@ -190,6 +199,46 @@ def test_with_karpenters_machines_the_node_pools_stay_and_are_handed_over_by_a_p
     assert left == {*patches, "NodeOverlay cheap", "the file of instance types"}
     assert {each.flag for each in result.findings if each.verdict == "no-counterpart"} == {"NodePool static spec.replicas"}
     assert converted(pool(wieght=3), provider="karpenter").refused
+
+
+def test_a_node_pool_that_is_there_twice_is_refused() -> None:
+    (finding, _) = converted(pool(), pool()).refused
+    assert finding.why == "got it 2 times, want it once"
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        ({}, [{"nodes": "10%"}, {"nodes": "0"}]),
+        ({"disruption": {"budgets": None}}, [{"nodes": "10%"}, {"nodes": "0"}]),
+        ({"disruption": {"budgets": []}}, [{"nodes": "0"}]),
+        ({"disruption": {"budgets": [{"nodes": "0"}, {"nodes": "5"}]}}, [{"nodes": "5"}, {"nodes": "0"}]),
+        ({"disruption": {"budgets": [{"nodes": "0", "schedule": "0 9 * * 'x"}]}}, None),
+        ({"limits": {"nodes": "0"}, "disruption": {"budgets": [{"nodes": "0"}]}}, []),
+    ],
+)
+def test_the_patch_leaves_budgets_as_they_are(spec: dict[str, Any], want: list[dict[str, str]] | None) -> None:
+    result = converted(pool(**spec), provider="karpenter")
+    (finding,) = (each for each in result.findings if "hand it" in each.flag)
+    assert (finding.verdict == "taken") == (want == [])
+    if want != []:
+        words = shlex.split(finding.why.partition(": ")[2])
+        budgets = json.loads(words[words.index("--patch") + 1])["spec"]["disruption"]["budgets"]
+        assert budgets == (want or [*spec["disruption"]["budgets"], {"nodes": "0"}])
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_an_odd_field_is_refused_or_read_and_nothing_else(data: st.DataObject) -> None:
+    budget = {"nodes": "5", "reasons": ["Drifted"], "schedule": "@daily", "duration": "1h"}
+    requirement = {"key": "a", "operator": "In", "values": ["b"], "minValues": 1}
+    template = {"requirements": [requirement], "taints": [{"key": "x", "effect": "NoSchedule"}], "expireAfter": "1h"}
+    whole = pool(template=template, weight=3, limits={"cpu": "4"}, disruption={"budgets": [budget], "consolidateAfter": "1m"})
+    objects = [whole, overlay("o", "a", "b", price="1.5")]
+    number = data.draw(st.sampled_from([0, 1]))
+    objects[number] = changed(objects[number], data.draw(st.sampled_from(list(places(objects[number])))), data.draw(ODD))
+    with suppress(ConversionError):
+        converted(*objects, provider=data.draw(st.sampled_from(["karpenter", "aws"])))
 
 
 def test_the_command_takes_karpenters_machines_unless_another_provider_is_named(

@@ -125,3 +125,15 @@ def test_the_service_does_not_start_with_a_bad_table(files: Files) -> None:
     files.write(TABLE.replace("0.192", "cheap"), {"table": str(files.folder / "prices.csv")})
     assert main(["serve", "--config", str(files.folder / "config.json")]) == 2
     assert 'prices.csv: line 2, price per hour: got "cheap", want a decimal number' in files.capsys.readouterr().err
+
+
+def test_an_overlay_that_cannot_be_read_costs_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = Files(tmp_path, capsys)
+    cluster = tmp_path / "cluster.json"
+    odd = {**OVERLAY, "metadata": {"name": "odd"}, "spec": {"priceAdjustment": "cheaper"}}
+    found = json.loads(cluster.read_text())
+    cluster.write_text(json.dumps({**found, "items": [odd, *found["items"]]}))
+    out, err = files.run("simulate", "scale-up", "-o", "json")
+    assert all(group["newNodes"] for group in json.loads(out)["groups"] if group["name"] != "unknown")
+    assert "prices by NodeOverlay odd" in out + err
+    assert "want a signed number or percentage" in out + err

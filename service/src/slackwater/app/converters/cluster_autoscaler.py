@@ -89,6 +89,10 @@ def _parsed(draft: Draft, found: Workload) -> dict[str, list[str]]:
     values: dict[str, list[str]] = {}
     words = iter(found.words)
     for word in words:
+        if word == "--":
+            for rest in words:
+                draft.find(rest, "", "no-counterpart", why="it is after --, so it was ignored")
+            break
         name, has_value, value = re.sub(r"^-v(?=[0-9])", "-v=", word).lstrip("-").partition("=")
         if not word.startswith("-") or not name:
             draft.find(word, "", "no-counterpart", why="no flag, so it was ignored; a switch takes its value with =")
@@ -104,7 +108,7 @@ def _parsed(draft: Draft, found: Workload) -> dict[str, list[str]]:
                 draft.find(f"--{name}", "", "refused", flag.key, "got nothing, want a value")
         unknown = next((ref for ref in found.unknown if ref in value), "")
         if unknown and flag.key:
-            why = f"{unknown} comes from {found.unknown[unknown]}, which is not read; want the value itself"
+            why = f"{unknown} {found.unknown[unknown]}; want the value itself"
             draft.find(f"--{name}", value, "refused", flag.key, why)
         values.setdefault(name, []).append(value)
     return values

@@ -5,12 +5,17 @@ another one each becomes a group, with the setting of each of its fields or why 
 default, and nodes of a group have one shape, so a requirement with several values has no counterpart.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
+from slackwater.adapters.cloud.karpenter.objects import BudgetWire
+from slackwater.adapters.cloud.karpenter.pools import stops
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.node_overlays import decode_overlay
 from slackwater.app.converters.cluster_autoscaler import group_name
@@ -18,9 +23,12 @@ from slackwater.app.converters.draft import ConversionError, Converted, Draft, n
 from slackwater.app.converters.workloads import Manifest
 from slackwater.model.node_taints import STARTUP_TAINTS
 from slackwater.model.prices import PriceOverlay
+from slackwater.model.texts import first_few
 from slackwater_protocol.money import decimal_text
 
-_API: Final = "karpenter.sh/v1"
+_API_GROUP: Final = "karpenter.sh/"
+_API: Final = f"{_API_GROUP}v1"
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _POOL_LABEL: Final = "karpenter.sh/nodepool"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 _GROUPS: Final = "autoscaler.nodeGroups"
@@ -77,21 +85,18 @@ def from_karpenter(objects: Iterable[Manifest], *, provider: str) -> Converted:
     """Converts all NodePools and NodeOverlays of the objects; `provider` creates the nodes. Raises `ConversionError`."""
     reads = provider == READING
     objects = list(objects)
-    pools = [each for each in objects if each.kind == "NodePool"]
+    pools = [each for each in objects if each.kind == "NodePool" and each.api_version.startswith(_API_GROUP)]
     if not pools:
-        raise ConversionError(f"NodePools: got none among {len(objects)} objects, want at least one")
+        seen = first_few(sorted({f"{each.kind} of {each.api_version}" for each in objects}), 3) or "nothing"
+        raise ConversionError(f"NodePools of karpenter.sh: got {seen}, want at least one")
     titles = ", ".join(each.name for each in pools)
     draft = Draft(
         head=(f"From NodePools {titles}, by slackwater config from-karpenter.", "Comments say where values come from.")
     )
     draft.put("autoscaler.enabled", True, "Karpenter")
     shared, taken, entries = _Shared(), set[str](), list[tuple[Mapping[str, Any], str]]()
-    for each in pools:
+    for each in _readable(draft, pools):
         title = f"NodePool {each.name}"
-        if each.api_version != _API:
-            why = f"want apiVersion {_API}: its fields have other places; `kubectl get nodepools.v1.karpenter.sh` has them"
-            draft.find(title, each.api_version, "refused", why=why)
-            continue
         pool = _Pool(draft=draft, title=title, shared=shared, name=group_name(each.name, taken), provider=provider)
         if reads:
             pool.read_there(_tree(each))
@@ -109,6 +114,22 @@ def from_karpenter(objects: Iterable[Manifest], *, provider: str) -> Converted:
         if each.kind in NODE_CLASSES:
             draft.find(f"{each.kind} {each.name}", "", "no-counterpart", why="machines are the provider's: it is not read")
     return draft.done()
+
+
+def _readable(draft: Draft, pools: Sequence[Manifest]) -> Iterator[Manifest]:
+    """The NodePools whose fields can be read; the others are refused."""
+    names = Counter(each.name for each in pools)
+    for each in pools:
+        title = f"NodePool {each.name}"
+        if not _NAME.fullmatch(each.name):
+            draft.find(title, each.name, "refused", why="want a name of lower case letters, digits, - and .")
+        elif names[each.name] > 1:
+            draft.find(title, "", "refused", why=f"got it {names[each.name]} times, want it once")
+        elif each.api_version != _API:
+            why = f"want apiVersion {_API}: its fields have other places; `kubectl get nodepools.v1.karpenter.sh` has them"
+            draft.find(title, each.api_version, "refused", why=why)
+        else:
+            yield each
 
 
 def _tree(each: Manifest) -> dict[str, Any]:
@@ -165,10 +186,15 @@ class _Pool:
         self._labels()
         self.shared.policies.add(str(self._fields.get(f"{_DISRUPTION}.consolidationPolicy")))
         self.shared.weights[self.name] = self._whole("spec.weight") or 0
-        budgets = self._list(f"{_DISRUPTION}.budgets") or [{"nodes": "10%"}]
+        said = self._list(path := f"{_DISRUPTION}.budgets")
+        budgets = [{"nodes": "10%"}] if self._fields.get(path) is None else [each for each in said if not _stops(each)]
+        limits = self._fields.get("spec.limits")
+        if len(budgets) < len(said) and isinstance(limits, dict) and str(limits.get("nodes")) == "0":
+            self.draft.find(f"{self.title}: hand it over", "", "taken", _PROVIDER, "it is handed over already")
+            return
         patch = {"spec": {"limits": {"nodes": "0"}, "disruption": {"budgets": [*budgets, {"nodes": "0"}]}}}
-        text = msgspec.json.encode(patch).decode()
-        why = f"once Slackwater runs: kubectl patch nodepool {self.title.split()[1]} --type merge --patch '{text}'"
+        text = shlex.quote(msgspec.json.encode(patch).decode())
+        why = f"once Slackwater runs: kubectl patch nodepool {self.title.split()[1]} --type merge --patch {text}"
         self.draft.find(f"{self.title}: hand it over", "", "to-do", why=why)
 
     def _flatten(self, part: Any, at: str) -> None:
@@ -288,6 +314,12 @@ class _Pool:
         elif limits:
             entry = {"name": self.name, "nodeLabels": {_POOL_LABEL: self.name}, "limits": limits}
             self.draft.add("autoscaler.scaleUp.quotas", entry, f"{self.title} {path}", _shown(limits))
+
+
+def _stops(budget: Mapping[str, Any]) -> bool:
+    """Whether it is the budget that hands a NodePool over."""
+    nodes, reasons = str(budget.get("nodes")), budget.get("reasons")
+    return stops(BudgetWire(nodes=nodes, reasons=reasons or None, schedule=budget.get("schedule")))
 
 
 def _shown(value: Any) -> str:

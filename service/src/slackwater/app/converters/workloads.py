@@ -1,14 +1,14 @@
 """Finds Cluster Autoscaler among objects as kubectl or helm print them, and reads the words of its command line.
 
-In: objects as bytes. Out: `Workload`: its words, with references to its environment replaced where they are literal, and what
-files in its ConfigMaps say. Secrets are never read.
+In: objects as bytes. Out: `Workload`: its words, with references to its environment replaced by what the objects say of it, and
+what files in its ConfigMaps say. Secrets are never read, and no shell is run.
 """
 
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Final, TypeVar
@@ -16,22 +16,37 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import field
 
-from slackwater.adapters.api_objects import Wire
+from slackwater.adapters.api_objects import ObjectDecoder, Wire
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.app.converters.draft import ConversionError
 from slackwater.app.converters.flags import BY_NAME
 
 _TEMPLATED: Final = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"})
+#: The owners of objects that are read in their place. Another owner is an operator's object.
+_OWNERS: Final = _TEMPLATED | {"Job"}
 _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z0-9_.-]+)\)")
-_PROGRAM: Final = re.compile(r"cluster-?autoscaler")
+_PROGRAM: Final = re.compile(r"cluster-?autoscaler(?!-(operator|exporter))")
+_SHELLS: Final = frozenset({"sh", "bash", "ash", "dash"})
+#: The option before a shell's command, such as -c or -euxc.
+_SHELL_OPTION: Final = re.compile(r"-[a-z]*c")
+#: A shell's variable, unless it is escaped or in single quotes.
+_SHELL_VARIABLE: Final = re.compile(r"'[^']*'|\\.|\$\{([A-Za-z_]\w*)\}|\$([A-Za-z_]\w*)")
+#: What a shell would replace, and nobody here does.
+_OF_SHELL: Final = re.compile(r"\$\(.*|\$\{[^}]*\}?|\$\w+|`.*")
 #: Words that end a command in a shell.
 _SHELL_ENDS: Final = re.compile(r"[|;&]+|[0-9]?>.*")
-#: So many flags of Cluster Autoscaler make a container one, whatever its image is called.
+#: So many flags of Cluster Autoscaler make a container one, whatever its image is called, if one of them is its own: others,
+#: such as --cloud-provider and --leader-elect, are those of many controllers.
 _ENOUGH_FLAGS: Final = 2
+_OWN_FLAGS: Final = re.compile(
+    r"nodes|node-group-auto-discovery|expander|estimator|scan-interval|scale-(up|down)-.*|skip-nodes-.*"
+)
 
 
 class _Ref(Wire):
     name: str = ""
+    kind: str = ""
+    key: str = ""
     field_path: str = ""
 
 
@@ -46,6 +61,11 @@ class _Env(Wire):
     value_from: _Source | None = None
 
 
+class _EnvFrom(Wire):
+    prefix: str = ""
+    config_map_ref: _Ref | None = None
+
+
 class _Mount(Wire):
     name: str = ""
     mount_path: str = ""
@@ -56,6 +76,7 @@ class _Container(Wire):
     command: list[str] | None = None
     args: list[str] | None = None
     env: list[_Env] | None = None
+    env_from: list[_EnvFrom] | None = None
     volume_mounts: list[_Mount] | None = None
 
 
@@ -100,7 +121,12 @@ class _Kind(Wire):
     metadata: _Meta = field(default_factory=_Meta)
 
 
+_KIND: Final = ObjectDecoder(_Kind)
+_OBJECT: Final = ObjectDecoder(_Object)
+_CONFIG_MAP: Final = ObjectDecoder(_ConfigMap)
+
 WireT = TypeVar("WireT", bound=Wire)
+_Maps = Mapping[tuple[str, str], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +145,7 @@ def manifests(documents: Iterable[bytes | msgspec.Raw], kind: str = "", api_vers
     `ConversionError`."""
     for raw in documents:
         try:
-            head = msgspec.json.decode(raw, type=_Kind)
+            head = _KIND.decode(raw)
         except UNREADABLE as err:
             raise ConversionError(f"got an object that cannot be read ({err}), want Kubernetes objects") from err
         if head.kind.endswith("List"):
@@ -133,88 +159,158 @@ def manifests(documents: Iterable[bytes | msgspec.Raw], kind: str = "", api_vers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
     """Cluster Autoscaler as it is installed. `words`: its arguments. `unknown`: references to the environment that were left as
-    they are, with where their values come from. `files`: the content of files that ConfigMaps mount, by path."""
+    they are, and why, as the end of a sentence. `files`: the content of files that ConfigMaps mount, by path. `named`: it is
+    known by its name, not by its flags alone."""
 
     title: str
     words: tuple[str, ...]
     unknown: Mapping[str, str]
     files: Mapping[str, str]
+    named: bool
 
 
 def find_workload(objects: Iterable[Manifest]) -> Workload:
     """The one Cluster Autoscaler of the objects. Raises `ConversionError`."""
-    found, maps = list[Workload](), dict[tuple[str, str], dict[str, str]]()
+    found, problems, maps = list[Workload](), list[ConversionError](), dict[tuple[str, str], Mapping[str, str]]()
     objects = list(objects)
     for each in objects:
         if each.kind == "ConfigMap":
-            maps[each.namespace, each.name] = _decoded(each, _ConfigMap).data or {}
+            with suppress(ConversionError):
+                maps[each.namespace, each.name] = _decoded(each, _CONFIG_MAP).data or {}
     for each in objects:
         if each.kind in _TEMPLATED or each.kind == "Pod":
-            decoded = _decoded(each, _Object)
-            if not decoded.metadata.owner_references:
+            try:
+                decoded = _decoded(each, _OBJECT)
+            except ConversionError as err:
+                problems.append(err)
+                continue
+            if not any(owner.kind in _OWNERS for owner in decoded.metadata.owner_references or ()):
                 found += _within(each, decoded.spec if each.kind == "Pod" else decoded.spec.template.spec, maps)
+    named = [each for each in found if each.named]
+    if problems and not named:
+        raise problems[0]
+    found = named or found
     if len(found) != 1:
         seen = ", ".join(each.title for each in found) or f"none among {len(objects)} objects"
-        wanted = "one: an image or command named cluster-autoscaler, or containers with its flags"
+        wanted = (
+            "one: an image or command named cluster-autoscaler, or containers with its flags, "
+            "as kubectl get, helm template or kubectl kustomize print it"
+        )
         raise ConversionError(f"Cluster Autoscaler: got {seen}, want {wanted}")
     return found[0]
 
 
-def _decoded(each: Manifest, kind: type[WireT]) -> WireT:
+def _decoded(each: Manifest, decoder: ObjectDecoder[WireT]) -> WireT:
     try:
-        return msgspec.json.decode(each.raw, type=kind)
+        return decoder.decode(each.raw)
     except UNREADABLE as err:
         raise ConversionError(f"{each.kind} {each.namespace}/{each.name}: {err}") from err
 
 
-def _within(each: Manifest, spec: _PodSpec, maps: Mapping[tuple[str, str], dict[str, str]]) -> Iterator[Workload]:
+def _within(each: Manifest, spec: _PodSpec, maps: _Maps) -> Iterator[Workload]:
     for container in spec.containers or ():
         words = [*(container.command or ()), *(container.args or ())]
-        known: dict[str, str] = {}
-        unknown: dict[str, str] = {}
+        environment = _Environment.of(each.namespace, container, maps)
+        words = [_REFERENCE.sub(environment.resolved, word) for word in words]
+        is_image = _is_program(container.image)
+        found = (
+            _in_shell(words, environment) if words and PurePosixPath(words[0]).name in _SHELLS else _arguments(words, is_image)
+        )
+        if found is not None:
+            arguments, is_named = found
+            yield Workload(
+                title=f"{each.kind} {each.namespace or 'default'}/{each.name}",
+                words=tuple(arguments),
+                unknown=environment.unknown,
+                files=dict(_files(each.namespace, container, spec, maps)),
+                named=is_named or is_image,
+            )
+
+
+@dataclass(slots=True)
+class _Environment:
+    """A container's environment. `unknown`: as in `Workload`."""
+
+    known: dict[str, str]
+    unknown: dict[str, str]
+
+    @classmethod
+    def of(cls, namespace: str, container: _Container, maps: _Maps) -> "_Environment":
+        self = cls({}, {})
+        for each in container.env_from or ():
+            data = maps.get((namespace, each.config_map_ref.name), {}) if each.config_map_ref is not None else {}
+            self.known |= {each.prefix + key: text for key, text in data.items()}
         for env in container.env or ():
-            source = env.value_from
-            if source is None:
-                known[env.name] = env.value or ""
-            elif source.field_ref is not None and source.field_ref.field_path == "metadata.namespace" and each.namespace:
-                known[env.name] = each.namespace
+            self._add(env, namespace, maps)
+        return self
+
+    def _add(self, env: _Env, namespace: str, maps: _Maps) -> None:
+        source, reference = env.value_from or _Source(), f"$({env.name})"
+        if env.value_from is None:
+            self.known[env.name] = _REFERENCE.sub(self.resolved, env.value or "")
+        elif source.field_ref is not None and source.field_ref.field_path == "metadata.namespace" and namespace:
+            self.known[env.name] = namespace
+        elif source.field_ref is not None:
+            self.unknown[reference] = "comes from a field of the Pod, which is not read"
+        else:
+            of = source.config_map_key_ref
+            text = None if of is None else maps.get((namespace, of.name), {}).get(of.key)
+            if text is None:
+                self.unknown[reference] = "comes from a Secret or a ConfigMap's key, which is not read"
             else:
-                unknown[f"$({env.name})"] = "a field of the Pod" if source.field_ref else "a Secret or a ConfigMap's key"
-        words = [_REFERENCE.sub(partial(_resolved, known), word) for word in words]
-        arguments = _arguments(words, _PROGRAM.search(container.image) is not None)
-        if arguments is not None:
-            title = f"{each.kind} {each.namespace or 'default'}/{each.name}"
-            files = dict(_files(each.namespace, container, spec, maps))
-            yield Workload(title=title, words=tuple(arguments), unknown=unknown, files=files)
+                self.known[env.name] = text
+
+    def resolved(self, reference: "re.Match[str]") -> str:
+        """What Kubernetes puts in place of a reference."""
+        name = reference[1]
+        if name is None:
+            return "$"
+        if name not in self.known:
+            self.unknown.setdefault(reference[0], "is in no object of the input")
+        return self.known.get(name, reference[0])
+
+    def in_shell(self, variable: "re.Match[str]") -> str:
+        """What a shell puts in place of a variable."""
+        return self.known.get(variable[1] or variable[2] or "", variable[0])
 
 
-def _resolved(known: Mapping[str, str], reference: "re.Match[str]") -> str:
-    return "$" if reference[1] is None else known.get(reference[1], reference[0])
+def _is_program(path: str) -> bool:
+    return _PROGRAM.search(PurePosixPath(path).name) is not None
 
 
-def _arguments(words: list[str], is_image: bool) -> list[str] | None:
-    """The words after the program; None if this is another program. A shell's command is looked into."""
-    script = next((word for flag, word in pairwise(words) if flag in ("-c", "-ec", "-cx")), None)
-    if script is not None and PurePosixPath(words[0]).name in ("sh", "bash", "ash", "dash"):
-        try:
-            inner = shlex.split(script.replace("\\\n", " "), comments=True)
-        except ValueError as err:
-            raise ConversionError(f"the shell's command: {err}, want one that can be split into words") from err
-        start = next((at for at, word in enumerate(inner) if _PROGRAM.search(PurePosixPath(word).name)), None)
-        if start is None:
+def _in_shell(words: list[str], environment: _Environment) -> tuple[list[str], bool] | None:
+    """The words after the program in a shell's command; None if this is another program."""
+    script = next((word for option, word in pairwise(words) if _SHELL_OPTION.fullmatch(option)), "")
+    try:
+        inner = shlex.split(_SHELL_VARIABLE.sub(environment.in_shell, script.replace("\\\n", " ")), comments=True)
+    except ValueError as err:
+        if not _PROGRAM.search(script):
             return None
-        ends = (at for at in range(start, len(inner)) if _SHELL_ENDS.fullmatch(inner[at]))
-        return inner[start + 1 : next(ends, len(inner))]
+        raise ConversionError(f"the shell's command: {err}, want one that can be split into words") from err
+    start = next((at for at, word in enumerate(inner) if _is_program(word)), None)
+    if start is None:
+        return None
+    ends = (at for at in range(start, len(inner)) if _SHELL_ENDS.fullmatch(inner[at]))
+    arguments = inner[start + 1 : next(ends, len(inner))]
+    environment.unknown |= {
+        found[0]: "is for the shell, which is not run" for word in arguments if (found := _OF_SHELL.search(word)) is not None
+    }
+    return arguments, True
+
+
+def _arguments(words: list[str], is_image: bool) -> tuple[list[str], bool] | None:
+    """The words after the program, which another one may start after `--`; None if this is another program."""
     first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
-    named = any(_PROGRAM.search(PurePosixPath(word).name) for word in words[:first])
+    starts = [at for at, word in enumerate(words) if _is_program(word) and (at < first or words[at - 1] == "--")]
+    if starts:
+        return words[starts[-1] + 1 :], True
     flags = {word.lstrip("-").partition("=")[0].replace("_", "-") for word in words[first:] if word.startswith("-")}
     ours = [name for name in flags if name in BY_NAME and BY_NAME[name].current]
-    return words[first:] if is_image or named or len(ours) >= _ENOUGH_FLAGS else None
+    enough = len(ours) >= _ENOUGH_FLAGS and any(_OWN_FLAGS.fullmatch(name) for name in ours)
+    return (words[first:], False) if is_image or enough else None
 
 
-def _files(
-    namespace: str, container: _Container, spec: _PodSpec, maps: Mapping[tuple[str, str], dict[str, str]]
-) -> Iterator[tuple[str, str]]:
+def _files(namespace: str, container: _Container, spec: _PodSpec, maps: _Maps) -> Iterator[tuple[str, str]]:
     volumes = {each.name: each.config_map.name for each in spec.volumes or () if each.config_map is not None}
     for mount in container.volume_mounts or ():
         for key, text in maps.get((namespace, volumes.get(mount.name, "")), {}).items():

@@ -6,7 +6,7 @@ no rule uses are skipped. A kind without any object in the documents counts as u
 that could not be judged only if it may matter for the pod.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -219,6 +219,7 @@ def read_cluster(
     templates = PodDecoder(kinds, kubernetes.version)
     pods = _each(by_kind["Pod"], PodDecoder(kinds, kubernetes.version).decode, kubernetes.version)
     found = _auxiliary_objects(by_kind, listed, kinds, kubernetes.version)
+    overlays, unread_overlays = _price_overlays(by_kind[_OVERLAY])
     cluster = Cluster(
         kubernetes=kubernetes,
         nodes=tuple(_each(by_kind["Node"], NodeDecoder().decode)),
@@ -239,8 +240,8 @@ def read_cluster(
             if admission.makes_pods(item)
         ),
         headroom=headroom_of(by_kind, templates, kubernetes.version),
-        unread=tuple(unread_configurations(by_kind)),
-        price_overlays=tuple(overlay for overlay in _each(by_kind[_OVERLAY], decode_overlay) if overlay is not None),
+        unread=(*unread_configurations(by_kind), *unread_overlays),
+        price_overlays=overlays,
     )
     _refuse_duplicates(by_kind["Node"], by_kind["Pod"], *(by_kind[kind] for kind in (*DEVICE_KINDS, TAINT_RULE)))
     cluster = _with_priorities(cluster, by_kind[CONFIG_MAP])
@@ -275,6 +276,19 @@ def _with_missing(
         made={**missing.remarks, **remarks},
         headroom=replace(cluster.headroom, quotas=tuple(item.decoded(decode_quota) for item in admission.quotas())),
     )
+
+
+def _price_overlays(items: Iterable[FoundObject]) -> tuple[tuple[PriceOverlay, ...], tuple[str, ...]]:
+    """The changes of prices, and a text about each NodeOverlay that cannot be read: only prices depend on it."""
+    found, unread = list[PriceOverlay](), list[str]()
+    for item in items:
+        try:
+            overlay = item.decoded(decode_overlay)
+        except ClusterError as err:
+            unread.append(f"prices by {item.title}: {err}")
+        else:
+            found += () if overlay is None else (overlay,)
+    return tuple(found), tuple(unread)
 
 
 def _unknown(by_kind: Mapping[str, Sequence[FoundObject]], kubernetes: KubernetesVersion) -> frozenset[str]:

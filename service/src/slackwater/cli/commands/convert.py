@@ -50,7 +50,7 @@ def add_parsers(parts: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         help="write the file that behaves as Karpenter's NodePools say",
         description="Reads NodePools (karpenter.sh/v1) and the prices of NodeOverlays, and writes a configuration file for "
         f"the provider karpenter, or for another one with a group for each NodePool. {_WRITTEN}",
-        epilog="example: kubectl get nodepools,nodeoverlays -o yaml | slackwater config from-karpenter -",
+        epilog="example: kubectl get nodepools -o yaml | slackwater config from-karpenter -",
     )
     _add(karpenter, "karpenter (default), aws, clusterapi, externalgrpc or kwok: who creates nodes here")
     karpenter.set_defaults(run=run_karpenter)

@@ -272,12 +272,13 @@ def still_karpenters(pool: PoolWire) -> str:
     name, wanted = pool.metadata.name, []
     if limits_said(pool).get(_NODES) != 0:
         wanted.append('spec.limits.nodes: "0", so that Karpenter creates no node')
-    if not any(_stops(each) for each in pool.spec.disruption.budgets or ()):
+    if not any(stops(each) for each in pool.spec.disruption.budgets or ()):
         wanted.append('an entry nodes: "0" in spec.disruption.budgets, so that Karpenter removes none')
     return f"it is Karpenter's NodePool {name}; handing it over needs {' and '.join(wanted)}" if wanted else ""
 
 
-def _stops(budget: BudgetWire) -> bool:
+def stops(budget: BudgetWire) -> bool:
+    """Whether the budget keeps Karpenter from removing any node at any time."""
     return budget.nodes in ("0", "0%") and not budget.reasons and budget.schedule is None
 
 
@@ -287,7 +288,7 @@ def _stops(budget: BudgetWire) -> bool:
 def options_of(pool: PoolWire) -> GroupOptions:
     """The NodePool's settings of removals, and its weight. Raises ValueError."""
     disruption, expire = pool.spec.disruption, pool.spec.template.spec.expire_after
-    budgets = [budget for each in disruption.budgets or () if not _stops(each) and (budget := _budget(each)) is not None]
+    budgets = [budget for each in disruption.budgets or () if not stops(each) and (budget := _budget(each)) is not None]
     reasons: tuple[DisruptionReason, ...] = ()
     if disruption.consolidate_after == _NEVER:
         reasons = ("Empty", "Underutilized")
