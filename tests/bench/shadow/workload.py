@@ -9,6 +9,7 @@ from typing import Final
 import anyio
 import orjson
 
+from tests.bench.bindlog import BindLog
 from tests.bench.karpenter.inputs import PRICES, WORKLOADS, Json, bill, deployments
 from tests.bench.stage import NODES_PATH, PODS_PATH, Stage
 from tests.cluster.support.audit_tail import AuditTail
@@ -26,8 +27,8 @@ _COURSE: Final = ((0.3, 1.0), (0.15, 1.0), (0.1, 0.4), (0.2, 0.4), (0.15, 0.9), 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a side made of the workload. `p95`: of the seconds until a pod has a node. `begun`, `ended`: when, in Unix
-    seconds."""
+    """What a side made of the workload. `p95`: of the seconds until a pod has a node, from the middle of the second in which
+    it was created. `begun`, `ended`: when, in Unix seconds."""
 
     begun: float
     ended: float
@@ -48,7 +49,8 @@ def wanted(seconds: float) -> Iterator[float]:
 
 async def play(stage: Stage, pods: int, seconds: float) -> Made:
     """Plays the workload. A scheduler runs already."""
-    audit, looks, begun = AuditTail(stage.control_plane.audit_log), _Looks(), datetime.now(UTC).timestamp()
+    log = stage.control_plane.audit_log
+    audit, binds, looks, begun = AuditTail(log), BindLog(log), _Looks(), datetime.now(UTC).timestamp()
     items = deployments(WORKLOADS, pods, _SCHEDULER)
     await stage.create(_DEPLOYMENTS, [{**each, "spec": {**each["spec"], "replicas": 0}} for each in items])
     async with anyio.create_task_group() as tasks:
@@ -58,7 +60,12 @@ async def play(stage: Stage, pods: int, seconds: float) -> Made:
             await anyio.sleep(_STEP_SECONDS)
         tasks.cancel_scope.cancel()
     evictions = sum((each.verb, each.resource, each.status) == ("create", "pods/eviction", 201) for each in audit.read())
-    waits = sorted(looks.waits.values())
+    binds.read_on()
+    waits = sorted(
+        max((bind.ended_at - looks.created[bind.pod]).total_seconds() - 0.5, 0.0)
+        for bind in binds.binds
+        if bind.status == 201 and bind.pod in looks.created
+    )
     return Made(
         begun=begun,
         ended=datetime.now(UTC).timestamp(),
@@ -71,11 +78,11 @@ async def play(stage: Stage, pods: int, seconds: float) -> Made:
 
 @dataclass(slots=True)
 class _Looks:
-    """`waits`: of each pod, by UID."""
+    """`created`: when each pod was, by its name."""
 
     node_seconds: float = 0.0
     micro_seconds: float = 0.0
-    waits: dict[str, float] = field(default_factory=dict)
+    created: dict[str, datetime] = field(default_factory=dict)
 
     async def run(self, stage: Stage) -> None:
         last, number = anyio.current_time(), 0
@@ -87,18 +94,8 @@ class _Looks:
             self.micro_seconds += micros * (now - last)
             last, number = now, number + 1
             if number % _PODS_EVERY == 0:
-                self._note(await _items(stage, PODS_PATH))
-
-    def _note(self, pods: Iterable[Json]) -> None:
-        for pod in pods:
-            for each in pod["status"].get("conditions", ()):
-                if (each["type"], each["status"]) == ("PodScheduled", "True"):
-                    made, bound = (_time(text) for text in (pod["metadata"]["creationTimestamp"], each["lastTransitionTime"]))
-                    self.waits[pod["metadata"]["uid"]] = (bound - made).total_seconds()
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+                for pod in await _items(stage, PODS_PATH):
+                    self.created[pod["metadata"]["name"]] = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
 
 
 async def _items(stage: Stage, path: str) -> list[Json]:
