@@ -176,6 +176,7 @@ class WaitReason(_Worded):
         "no scheduler of this name is known: it has placed no pod, and has not tried this one",
     )
     LABEL_UNKNOWN = "label_unknown", "the pod wants a label that no node has, and nodes have one that is nearly the same"
+    NAME_UNKNOWN = "name_unknown", "the pod names something that does not exist, and something of nearly the same name does"
     CLASS_UNKNOWN = "storage_class_unknown", "there is no StorageClass of this name"
     PARTLY_JUDGED = "partly_judged", "the pod fits by the rules that could be judged; the notes name the others"
     SCHEDULING_GATES = "scheduling_gates", "the pod has scheduling gates: no scheduler looks at it"
