@@ -154,7 +154,9 @@ def test_a_condition_of_the_replica_set_counts_before_events(explain: Any) -> No
     ("workload", "pods", "code", "state"),
     [
         (a_workload("Job", suspend=True, parallelism=2), [], "suspended", "suspended"),
-        (a_workload("Job", status={"conditions": [{"type": "Complete", "status": "True"}]}), [], "ended", "ended"),
+        (a_workload("Job", status={"conditions": [{"type": "Complete", "status": "True"}]}), [], "job_complete", "complete"),
+        (a_workload("Job", managedBy="example.com/queue"), [], "not_made", "short of pods"),
+        (a_workload("DaemonSet", pod={"nodeSelector": {"disk": "none"}}), [], "selects_no_node", "no nodes"),
         (a_workload("Deployment", paused=True, replicas=2), [], "paused", "short of pods"),
         (
             a_workload("StatefulSet", replicas=2),
@@ -176,6 +178,50 @@ def test_what_wants_no_pods_now_says_so(explain: Any, workload: Obj, pods: list[
     answer = explain(f"{workload['kind'].lower()}/web", workload, *pods)
     assert codes(answer)[0] == code
     assert answer["state"] == state
+
+
+def test_a_job_that_has_failed_says_so_in_its_controllers_words(explain: Any) -> None:
+    condition = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+    answer = explain("job/web", a_workload("Job", status={"conditions": [condition]}))
+    assert (answer["state"], codes(answer)) == ("failed", ["job_failed"])
+    assert answer["reasons"][0]["detail"] == "BackoffLimitExceeded: too often"
+
+
+@pytest.mark.parametrize(
+    ("spec", "known", "want"),
+    [
+        ({"runtimeClassName": "gviser"}, [{"kind": "RuntimeClass", "metadata": {"name": "gvisor"}, "handler": "h"}], "gvisor?"),
+        (
+            {"serviceAccountName": "robto"},
+            [{"kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "shop"}}],
+            "robot?",
+        ),
+        (
+            {"priorityClassName": "urgent"},
+            [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1}],
+            "known are high",
+        ),
+    ],
+)
+@pytest.mark.parametrize("answered", [True, False])
+def test_of_a_class_that_does_not_exist_a_larger_quota_is_no_remedy(
+    explain: Any, spec: Obj, known: list[Obj], want: str, answered: bool
+) -> None:
+    """Whether the API server has answered the controller, or admission is judged here."""
+    kind, name = known[0]["kind"], next(iter(spec.values()))
+    said = f'pods "w" is forbidden: {_NOT_FOUND[kind].format(name)}'
+    events = [failed(said)] if answered else []
+    answer = explain("rs/web", a_workload(replicas=1, pod=spec), *known, quota("1", "1"), *events)
+    (reason,) = answer["reasons"]
+    assert (reason["objects"], answer["remedies"]) == ([f"{kind.lower()} {name}"], [])
+    assert want in reason["detail"]
+
+
+_NOT_FOUND = {
+    "RuntimeClass": 'pod rejected: RuntimeClass "{}" not found',
+    "ServiceAccount": 'error looking up service account shop/robto: serviceaccount "{}" not found',
+    "PriorityClass": "no PriorityClass with name {} was found",
+}
 
 
 def test_pods_that_wait_are_explained_once_for_equal_specs(explain: Any) -> None:

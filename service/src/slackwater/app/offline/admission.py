@@ -29,6 +29,7 @@ from slackwater.model.auxiliary import WORKLOAD_KINDS
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from slackwater.model.near_names import near_name
+from slackwater.model.texts import first_few
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _TEMPLATED: Final = (DAEMON_SET, POD_TEMPLATE, *(kind for _, kind in WORKLOAD_KINDS))
@@ -63,7 +64,7 @@ _PRIORITY: Final = msgspec.json.Decoder(_Priority)
 _RUNTIME: Final = msgspec.json.Decoder(_Runtime)
 _LIMITS: Final = msgspec.json.Decoder(LimitRange)
 #: The priority classes that every cluster has.
-_SYSTEM: Final = {
+SYSTEM_CLASSES: Final = {
     "system-cluster-critical": _Priority(value=2 * 10**9),
     "system-node-critical": _Priority(value=2 * 10**9 + 1000),
 }
@@ -151,7 +152,7 @@ class Admission:
     def _spec(self, item: FoundObject, spec: Object) -> Object:
         """The completed spec of a pod with what the plug-ins set."""
         name = spec.get("priorityClassName") or self._default
-        if priority := (_SYSTEM | self._priorities).get(name):
+        if priority := (SYSTEM_CLASSES | self._priorities).get(name):
             found = {"preemptionPolicy": priority.preemption_policy, "priority": priority.value}
             spec = {**found, **spec, "priorityClassName": name}
         elif name and not self._classes_known and "priority" not in spec:
@@ -210,7 +211,7 @@ class Admission:
 
     def _refusals_of(self, namespace: str, spec: Object) -> tuple[list[str], Usage]:
         """Why each pod with this completed spec is refused, whatever quotas have left, and what it counts for."""
-        found = [priority_class_text(name, self._priorities) for name in self._lacked(spec)]
+        found = self._lacked(spec)
         limits = self._limits.get(namespace, {}).items()
         return [*found, *(f"{title}: {why}" for title, each in limits if (why := each.refusal(spec)))], (usage_of(spec), spec)
 
@@ -236,15 +237,26 @@ class Admission:
         return "; ".join(found)
 
     def _lacked(self, spec: Object) -> list[str]:
-        """The priority class of a pod, if all are known and it is none of them."""
-        name = spec.get("priorityClassName")
-        return [name] if name and self._classes_known and name not in _SYSTEM | self._priorities else []
+        """Which classes of a pod do not exist, of a kind of which all are known: what the API server would say."""
+        priority, runtime = spec.get("priorityClassName"), spec.get("runtimeClassName")
+        found = list[str]()
+        if priority and self._classes_known and priority not in (known := SYSTEM_CLASSES | self._priorities):
+            found.append(f"no PriorityClass with name {priority} was found{meant_text(priority, known)}")
+        if runtime and self._runtimes_known and runtime not in self._runtimes:
+            found.append(f'pod rejected: RuntimeClass "{runtime}" not found{meant_text(runtime, self._runtimes)}')
+        return found
 
 
-def priority_class_text(name: str, known: Iterable[str]) -> str:
-    """The API server's words about a class that does not exist, and the class that was likely meant."""
-    near = near_name(name, sorted({*known, *_SYSTEM}))
-    return f"no PriorityClass with name {name} was found{f'; did you mean {near}?' if near else ''}"
+#: How many known names a message lists.
+_MOST_KNOWN: Final = 10
+
+
+def meant_text(name: str, known: Iterable[str]) -> str:
+    """What to write after a message about an object that does not exist: the name that was likely meant, else those that there
+    are."""
+    names = sorted(known)
+    near = near_name(name, names)
+    return f"; did you mean {near}?" if near else f"; known are {first_few(names, _MOST_KNOWN) or 'none'}"
 
 
 def _exists(item: FoundObject, body: Object) -> bool:

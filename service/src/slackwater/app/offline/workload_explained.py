@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.adapters.kube.auxiliary import decode_job
-from slackwater.app.offline.admission import Admission, priority_class_text
+from slackwater.app.offline.admission import SYSTEM_CLASSES, Admission, meant_text
 from slackwater.app.offline.completed import completed_template
 from slackwater.app.offline.limit_ranges import text_of
-from slackwater.app.offline.objects import JOB, PRIORITY_CLASS, QUOTA, FoundObject
+from slackwater.app.offline.objects import JOB, PRIORITY_CLASS, QUOTA, RUNTIME_CLASS, FoundObject
 from slackwater.app.offline.quotas import Quota, usage_of
 from slackwater.app.offline.workload_objects import (
     ACCOUNT,
@@ -32,7 +32,6 @@ from slackwater.app.offline.workload_objects import (
 from slackwater.explain.findings import MOST_OBJECTS, Explanation, Finding, Remedy, of_reason
 from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
-from slackwater.model.near_names import near_name
 from slackwater.model.reasons import WaitReason
 from slackwater.model.texts import count_text
 
@@ -41,21 +40,31 @@ MOST_ASKED: Final = 20
 #: The most missing pods that are judged one by one. A workload may want two billion.
 _MOST_JUDGED: Final = 10_000
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
-_OVER: Final = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+_FAILED: Final = frozenset({"Failed", "FailureTarget"})
+_OVER: Final = _FAILED | {"Complete", "SuccessCriteriaMet"}
+_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 _MANIFEST: Final = (
     "it is a manifest, which no API server has seen; `slackwater simulate placement` places the pods it would have"
 )
-#: What the messages of the API server and of controllers contain, by the reason that they stand for.
+#: What the messages of the API server and of controllers contain, by the reason that they stand for; in this order, since
+#: several may be judged here of one pod, and a larger quota does not help where a class is missing.
 _MESSAGES: Final = (
-    (WaitReason.QUOTA_EXCEEDED, re.compile(r"(exceeded|failed) quota: (?P<name>[^,\s:]+)")),
+    (WaitReason.LIMIT_RANGE, re.compile(r"(minimum|maximum) \S+ usage per |limit to request ratio per ")),
     (WaitReason.ACCOUNT_MISSING, re.compile(r"serviceaccount \"(?P<name>[^\"]+)\" not found")),
     (WaitReason.PRIORITY_UNKNOWN, re.compile(r"no PriorityClass with name (?P<name>\S+) was found")),
-    (WaitReason.LIMIT_RANGE, re.compile(r"(minimum|maximum) \S+ usage per |limit to request ratio per ")),
+    (WaitReason.RUNTIME_UNKNOWN, re.compile(r"RuntimeClass \"(?P<name>[^\"]+)\" not found")),
+    (WaitReason.QUOTA_EXCEEDED, re.compile(r"(exceeded|failed) quota: (?P<name>[^,\s:]+)")),
 )
+_KIND_OF: Final = {
+    WaitReason.ACCOUNT_MISSING: ACCOUNT,
+    WaitReason.PRIORITY_UNKNOWN: PRIORITY_CLASS,
+    WaitReason.RUNTIME_UNKNOWN: RUNTIME_CLASS,
+}
 _OBJECT_OF: Final = {
     WaitReason.QUOTA_EXCEEDED: "resourcequota {}",
     WaitReason.ACCOUNT_MISSING: "serviceaccount {}",
     WaitReason.PRIORITY_UNKNOWN: "priorityclass {}",
+    WaitReason.RUNTIME_UNKNOWN: "runtimeclass {}",
 }
 
 
@@ -126,7 +135,7 @@ def explain_workload(
     reasons, remedies = list[Finding](), list[Remedy]()
     at_rest = _at_rest(objects.kind, workload)
     if at_rest is not None:
-        reasons.append(of_reason(at_rest))
+        reasons.append(at_rest)
     elif pods.missing:
         reasons, remedies = _missing(objects, pods, workload)
     if pods.pending:
@@ -139,7 +148,7 @@ def explain_workload(
     facts |= {"pending": len(pods.pending), "missing": pods.missing if at_rest is None else 0}
     return WorkloadExplanation(
         object=f"{objects.kind.lower()} {objects.key}",
-        state=_state(objects.kind, workload, facts, at_rest),
+        state=_state(facts, at_rest),
         reasons=tuple(reasons),
         remedies=tuple(remedies),
         waiting=tuple(waiting),
@@ -172,7 +181,7 @@ def _replicas(controller: Json) -> int:
 def _wanted(objects: WorkloadObjects, workload: Json) -> int:
     match objects.kind:
         case "DaemonSet":
-            return int((workload.get("status") or {}).get("desiredNumberScheduled") or 0)
+            return _wanted_by_nodes(workload)
         case "Job":
             return objects.found().decoded(decode_job).replicas
         case _:
@@ -180,23 +189,49 @@ def _wanted(objects: WorkloadObjects, workload: Json) -> int:
 
 
 def _has_condition(item: Json, kind: str) -> bool:
-    conditions = (item.get("status") or {}).get("conditions") or ()
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
+    return any(each.get("type") == kind for each in _conditions(item))
 
 
-def _at_rest(kind: str, workload: Json) -> WaitReason | None:
-    """Why the workload makes no pods now, if somebody wants it so."""
+def _conditions(item: Json) -> list[Json]:
+    """The conditions that hold."""
+    return [each for each in (item.get("status") or {}).get("conditions") or () if each.get("status") == "True"]
+
+
+def _at_rest(kind: str, workload: Json) -> Finding | None:
+    """Why the workload makes no pods now, and is not expected to."""
     spec = workload.get("spec") or {}
-    if kind == JOB and any(_has_condition(workload, each) for each in _OVER):
-        return WaitReason.ENDED
-    if kind == JOB and spec.get("suspend"):
-        return WaitReason.SUSPENDED
-    return None
+    if kind == "DaemonSet":
+        return None if _wanted_by_nodes(workload) else _selects_nothing(workload)
+    if kind != JOB:
+        return None
+    for condition in _conditions(workload):
+        if condition.get("type") in _OVER:
+            said = ": ".join(filter(None, (condition.get("reason"), condition.get("message"))))
+            failed = condition.get("type") in _FAILED
+            return of_reason(WaitReason.JOB_FAILED if failed else WaitReason.JOB_COMPLETE, detail=said)
+    return of_reason(WaitReason.SUSPENDED) if spec.get("suspend") else None
 
 
-def _state(kind: str, workload: Json, facts: Mapping[str, int], at_rest: WaitReason | None) -> str:
+def _wanted_by_nodes(daemon_set: Json) -> int:
+    return int((daemon_set.get("status") or {}).get("desiredNumberScheduled") or 0)
+
+
+def _selects_nothing(daemon_set: Json) -> Finding | None:
+    """Why the DaemonSet's controller wants pods on no node; None if it has not looked yet."""
+    if not (daemon_set.get("status") or {}).get("observedGeneration"):
+        return None
+    spec = daemon_set["spec"]["template"]["spec"]
+    labels = tuple(f"label {key}={value}" for key, value in sorted((spec.get("nodeSelector") or {}).items()))
+    affinity = ("nodeAffinity",) if (spec.get("affinity") or {}).get("nodeAffinity") else ()
+    return of_reason(WaitReason.SELECTS_NO_NODE, objects=labels + affinity)
+
+
+_STATES: Final = {WaitReason.JOB_COMPLETE: "complete", WaitReason.JOB_FAILED: "failed", WaitReason.SELECTS_NO_NODE: "no nodes"}
+
+
+def _state(facts: Mapping[str, int], at_rest: Finding | None) -> str:
     if at_rest is not None:
-        return str(at_rest)
+        return _STATES.get(WaitReason(at_rest.code), at_rest.code)
     if facts["missing"]:
         return "short of pods"
     if facts["pending"]:
@@ -214,9 +249,14 @@ def _missing(objects: WorkloadObjects, pods: WorkloadPods, workload: Json) -> tu
         return [of_reason(WaitReason.AWAITS_ORDINAL, objects=(f"pod {objects.key.namespace}/{before}",))], []
     message = _refused_by(objects) or _would_refuse(objects, workload, pods.missing)
     if message:
-        return [_of_message(message, objects)], _raised_quotas(objects, workload, pods.missing)
+        finding = _of_message(message, objects)
+        quota = finding.code == WaitReason.QUOTA_EXCEEDED
+        return [finding], _raised_quotas(objects, workload, pods.missing) if quota else []
     if not objects.found().uid:
         return [of_reason(WaitReason.NOT_MADE, detail=_MANIFEST)], []
+    manager = (workload.get("spec") or {}).get("managedBy")
+    if manager not in (None, _JOB_CONTROLLER):
+        return [of_reason(WaitReason.NOT_MADE, detail=f"{manager} manages the Job, not the Job controller")], []
     observed = (workload.get("status") or {}).get("observedGeneration", 0)
     behind = observed < (workload["metadata"].get("generation") or 0)
     return [of_reason(WaitReason.NOT_OBSERVED if behind else WaitReason.NOT_MADE)], []
@@ -267,7 +307,8 @@ def _would_refuse(objects: WorkloadObjects, workload: Json, missing: int) -> str
     """Why admission would refuse a missing pod, judged here; "" if it would not as far as is known."""
     spec = _template(objects, workload)
     account = spec.get("serviceAccountName") or "default"
-    if ACCOUNT in objects.listed and account not in {each["metadata"]["name"] for each in objects.of(ACCOUNT)}:
+    known = {each["metadata"]["name"] for each in objects.of(ACCOUNT)}
+    if (known or ACCOUNT in objects.listed) and account not in known:
         return f'serviceaccount "{account}" not found'
     return _judged(objects, workload, objects.by_kind, missing)
 
@@ -290,15 +331,18 @@ def _of_message(message: str, objects: WorkloadObjects) -> Finding:
 
 
 def _with_meant(reason: WaitReason, name: str | None, message: str, objects: WorkloadObjects) -> str:
-    """The message with the name that was likely meant in place of one that does not exist."""
-    kind = {WaitReason.PRIORITY_UNKNOWN: PRIORITY_CLASS, WaitReason.ACCOUNT_MISSING: ACCOUNT}.get(reason)
-    if kind is None or name is None or "did you mean" in message:
+    """The message with the name that was likely meant in place of one that does not exist. Nothing is added to what admission
+    says here, nor where it is not known which names there are."""
+    kind = _KIND_OF.get(reason)
+    if kind is None or name is None or "did you mean" in message or "known are" in message:
         return message
-    if kind == PRIORITY_CLASS:
-        said = priority_class_text(name, [item.name for item in objects.by_kind[PRIORITY_CLASS]])
-        return said if "did you mean" in said else message
-    near = near_name(name, sorted(each["metadata"]["name"] for each in objects.of(ACCOUNT)))
-    return f"{message}; did you mean {near}?" if near else message
+    if kind == ACCOUNT:
+        known = [each["metadata"]["name"] for each in objects.of(ACCOUNT)]
+    else:
+        known = [item.name for item in objects.by_kind[kind]]
+    if not known and kind not in objects.listed:
+        return message
+    return f"{message}{meant_text(name, [*known, *(SYSTEM_CLASSES if kind == PRIORITY_CLASS else ())])}"
 
 
 def _raised_quotas(objects: WorkloadObjects, workload: Json, missing: int) -> list[Remedy]:

@@ -4,7 +4,7 @@
     explain deploy/web -n shop      # as kubectl prints names, and with its option
     explain pod shop/web-2          # as our answers print names
 
-`add_object` adds the arguments, `settle` reads them.
+`add_object` adds the arguments, `settle` reads them. `canonical` reads a kind for completion.
 """
 
 import argparse
@@ -30,6 +30,7 @@ _WORDS: Final = {
     "migration": ("migrations",),
     "gate": ("gates",),
 }
+KINDS: Final = tuple(_WORDS)
 _KIND_OF: Final = {word: kind for kind, words in _WORDS.items() for word in (kind, *words)}
 _WITHOUT_NAMESPACE: Final = frozenset({"node", "group"})
 _DEFAULT: Final = "default"
@@ -44,7 +45,7 @@ class _Kinds(tuple[str, ...]):
         return super().__contains__(str(value).partition("/")[0])
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
     """`po/web` as `pod/web`. A kind may name its API group, as in `deployment.apps/web`. Unknown kinds stay as they are."""
     kind, slash, name = text.partition("/")
     word = kind.lower().partition(".")[0]
@@ -57,7 +58,7 @@ def add_object(parser: argparse.ArgumentParser, kinds: Iterable[str], *, optiona
     short = (f"{kind} ({_WORDS[kind][0]})" if len(_WORDS[kind]) > 1 else kind for kind in kinds)
     words = f"{', '.join(short)}; KIND/NAME is fine too"
     nargs = "?" if optional else None
-    parser.add_argument("kind", metavar="KIND", nargs=nargs, type=_canonical, choices=kinds, help=words)
+    parser.add_argument("kind", metavar="KIND", nargs=nargs, type=canonical, choices=kinds, help=words)
     parser.add_argument("name", metavar="NAME", nargs="?", help="NAME, or NAMESPACE/NAME")
     parser.add_argument(
         "-n", "--namespace", metavar="NS", help="the object's namespace (default: that of the kubeconfig's context)"
