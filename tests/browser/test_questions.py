@@ -4,9 +4,8 @@ import pytest
 
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History, past_of
-from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
+from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject, Remembered
 from slackwater.ports.clock import unix_time
-from slackwater.ports.protocols import Remembered
 from tests.browser.page import DRAWN, a_page, clock_text, without_unexplained
 from tests.support.dashboards import AT, IN_DOUBT, a_loop, served, some_decisions, ten_nodes
 

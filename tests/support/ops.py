@@ -7,9 +7,9 @@ from fastapi import FastAPI
 from slackwater.adapters.http import ops
 from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.controllers.leadership.metrics import alone
-from slackwater.model.history import PastOfObject
+from slackwater.model.history import PastOfObject, Remembered
 from slackwater.ports.clock import unix_time
-from slackwater.ports.protocols import Explained, Question, Remembered, Supposed, WhatIfRefused
+from slackwater.ports.protocols import Explained, Question, Supposed, WhatIfRefused
 from slackwater.runtime.decision_log import DecisionLog
 
 

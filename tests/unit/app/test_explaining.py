@@ -150,6 +150,27 @@ async def test_a_node_and_its_group_are_explained_with_their_cost() -> None:
     assert (await bench.get("groups/pool"))["facts"]["cost"] == {"node": want, "present": want}
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("pods/default/web-1", "pods of this name are in namespace shop"),
+        ("permits/default/web-1", "pods of this name are in namespace shop"),
+        ("pods/shop/wbe-1", "did you mean web-1?"),
+        ("pods/shop/cache", "there are cache-0, cache-1, cache-2, cache-3 and 1 more"),
+        ("pods/shop/other", None),
+        ("nodes/ndoe-a", "did you mean node-a?"),
+        ("nodes/web-1", None),
+        ("groups/Pool", "known: pool"),
+    ],
+)
+async def test_for_what_does_not_exist_there_is_a_hint_what_may_have_been_meant(path: str, hint: str | None) -> None:
+    names = ["web-1", *(f"cache-{number}" for number in range(5))]
+    pods = [a_pod(name, namespace="shop", on="node-a") for name in names]
+    bench = Bench(roomy("node-a"), *pods, group_registry=a_group_registry("node-a"))
+    detail = (await bench.get(path, status=404))["detail"]
+    assert detail.endswith(f"; {hint}") if hint else ";" not in detail
+
+
 async def test_the_next_answer_knows_what_happened_since() -> None:
     running_pods = a_pod("a", on="n1", cpu="3")
     bench = Bench(roomy("n1"), running_pods, a_pod("big", cpu="1500m"))

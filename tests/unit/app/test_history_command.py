@@ -12,10 +12,9 @@ from slackwater.adapters.http.status import SettingsView
 from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
 from slackwater.controllers.history.policy import HistoryPolicy
-from slackwater.controllers.history.state import History, past_between, past_of
-from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject
+from slackwater.controllers.history.state import History, past_of
+from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject, Remembered
 from slackwater.model.ids import Instant
-from slackwater.ports.protocols import Remembered
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.answers import json_of
@@ -156,20 +155,35 @@ def test_a_time_shows_what_happened_around_it(capsys: pytest.CaptureFixture[str]
         assert len(json.loads(capsys.readouterr().out)["entries"]) == want
 
 
-def test_without_an_object_the_whole_cluster_is_meant() -> None:
+@pytest.mark.anyio
+async def test_the_endpoint_answers_for_the_whole_cluster_the_oldest_first() -> None:
     removal = replace(LOW, action=HistoryAction.DRAIN_BEGAN, pod="", uid="", other="", at_ms=LOW.at_ms + 1)
-    later = replace(LOW, at_ms=LOW.at_ms + 600_000)
-    answer = past_between(a_history(later, removal, LOW), LOW.at_ms, LOW.at_ms + 1)
-    assert [entry.action for entry in answer.entries] == [HistoryAction.PREEMPTED, HistoryAction.DRAIN_BEGAN]
-    assert answer.object == "from 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:20.001Z"
+    status, answer = await get("/history?since=101s", a_history(removal, LOW, replace(LOW, at_ms=LOW.at_ms - 2000)))
+    assert (status, answer["object"]) == (200, "the cluster")
+    assert [entry["action"] for entry in answer["entries"]] == ["preempted", "drain-began"]
+
+
+def test_of_the_cluster_is_shown_what_was_done_and_counted_what_the_scheduler_said(capsys: pytest.CaptureFixture[str]) -> None:
+    refused = [replace(LOW, action=HistoryAction.REFUSED, pod=f"shop/w-{n % 2}", other="", why="full") for n in range(3)]
+    asked = [replace(LOW, action=HistoryAction.SCALE_UP, pod=f"shop/w-{n}", other="", why="pool 1->3") for n in range(2)]
+    body = json.dumps(json_of(past_of(a_history(*refused, *asked, LOW), "cluster", "", since_ms=None))).encode()
+    with answering(body) as (url, requests):
+        assert main(["history", "--at", "2023-11-14T22:13Z", "--url", url, "-o", "table"]) == 0
+    assert requests[0][0].startswith("/history?since=")
+    _, preempted, scale_up, counted = capsys.readouterr().out.splitlines()
+    assert "2 times, such as shop/w-0  slackwater  nodes were requested for it: pool 1->3" in scale_up
+    assert "shop/low" in preempted
+    assert counted == "(the scheduler: refused 3 times, 2 pods; -o json has each)"
+    with answering(body) as (url, _):
+        assert main(["history", "--at", "2023-11-14T21:13Z", "--url", url, "-o", "table"]) == 0
+    assert capsys.readouterr().out.startswith("the cluster: nothing is recorded around 2023-11-14T2")
 
 
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        (["pod"], "history pod: got 'no name', want NAME or NAMESPACE/NAME"),
+        (["pod"], "history pod: got no name, want NAME or NAMESPACE/NAME"),
         (["--at", "25:00"], "argument --at: got '25:00', want a time such as 10:05 or 2026-11-27T10:05Z"),
-        (["--at", "10:05", "--url", "http://127.0.0.1:1"], "--url: got it without an object, want one"),
         (["pod", "a", "--at", "10:05", "--since", "1h"], "argument --since: not allowed with argument --at"),
     ],
 )

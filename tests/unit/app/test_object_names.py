@@ -57,7 +57,7 @@ def test_the_first_file_that_names_a_context_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "want"),
     [
-        (["explain", "po"], "explain pod: got 'no name', want NAME or NAMESPACE/NAME"),
+        (["explain", "po"], "explain pod: got no name, want NAME or NAMESPACE/NAME"),
         (["explain", "po", "a/b", "-n", "c"], "--namespace: got c and a/b, want one of them"),
         (["history", "no", "a/b"], "history node: got 'a/b', want a name without a slash"),
         (["history", "group", "a"], "argument KIND: invalid choice: 'group' (choose from pod, node)"),

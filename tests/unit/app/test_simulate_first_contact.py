@@ -14,6 +14,7 @@ from slackwater.model.ids import Instant
 from slackwater.runtime import dump
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import builders, installed
+from tests.support.http_answers import answering
 from tests.support.manifests import Obj, node_manifest, pod_manifest
 
 
@@ -134,3 +135,16 @@ def test_a_dumpstate_is_read_as_a_file_of_kubectl_is(simulate: Simulate) -> None
     assert "1 of 1 nodes" not in "".join(simulate.text("scale-down", text))
     (problem,) = simulate.text("placement", text.replace("v1alpha3", "v9", 1), code=2)
     assert "dumpstate that cannot be read: version: got 'slackwater.dev/dumpstate/v9'" in problem
+
+
+@pytest.mark.parametrize("command", [("worth", "-o", "json"), ("simulate", "scale-up", "-o", "json")])
+def test_the_state_of_a_service_that_is_named_needs_no_kubeconfig(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is the use of another cluster's pods read, to which kubectl happens to speak."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with answering(a_dump().encode(), at="/dumpstate") as (url, asked):
+        assert main([*command, "--url", url]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert [path for path, _ in asked] == ["/dumpstate"]

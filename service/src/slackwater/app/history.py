@@ -15,10 +15,9 @@ from slackwater.adapters.kube.history import ConfigMapHistory
 from slackwater.controllers.history.loop import HistoryLoop, HistoryStore
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import Chunk, History, evictions, newest, past_of
-from slackwater.model.history import HistoryLine, PastOfObject
+from slackwater.model.history import HistoryLine, PastOfObject, Remembered
 from slackwater.model.ids import PodKey, PodUid, UnixTime
 from slackwater.ports.clock import SteadyClock, Times
-from slackwater.ports.protocols import Remembered
 from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 

@@ -133,6 +133,8 @@ ask what would happen:
   simulate placement  where could each pending pod go, and why not elsewhere?
   simulate scale-up   which nodes would be added for the pending pods?
   simulate scale-down which nodes could go, and where would their pods go?
+  simulate consolidate
+                      which nodes could cheaper ones replace, and what is saved?
   worth               what would it save, and what keeps it from saving more?
 
 stop it, in part or all at once:

@@ -128,6 +128,10 @@ class PodTable:
         uid = self._uid_of.get(key)
         return None if uid is None else self._pods.get(uid)
 
+    def keys(self) -> list[PodKey]:
+        """The keys of all pods."""
+        return list(self._uid_of)
+
     def expire(self, now: Instant) -> list[PodUid]:
         """Forgets pods that are long gone. Returns the pods that only filter calls contained and that no longer count as
         existing."""

@@ -18,6 +18,8 @@ from slackwater.model.json_answer import JsonAnswer
 #: - waits: why pods waited, and how that ended.
 #: Each ring has a bound of its own, so that a thousand refused pods do not push out the one eviction.
 Ring = Literal["acts", "waits"]
+#: What the history can be asked about.
+Remembered = Literal["pod", "node", "cluster"]
 
 
 class HistoryAction(StrEnum):

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from slackwater.model.effects import ApiEffect
 from slackwater.model.events import Event, SourceEvent
-from slackwater.model.history import PastOfObject
+from slackwater.model.history import PastOfObject, Remembered
 from slackwater.model.ids import NodeName, PodKey
 from slackwater.model.nodegroups import GroupName, Instance, InstanceErrorKind, NodeGroup
 from slackwater.model.objects import Node, Pod
@@ -224,12 +224,12 @@ class Explain(Protocol):
 
 
 #: The objects whose history can be asked for.
-Remembered = Literal["pod", "node"]
 
 
 class HistoryQuery(Protocol):
-    """Answers what happened to a pod or a node. `since_seconds`: how far back; None: as far as the history
-    reaches. `namespace` is empty for nodes. Never raises: the answer's notes say what could not be read."""
+    """Answers what happened to a pod, to a node, or in the cluster. `since_seconds`: how far back; None: as far as the history
+    reaches. `namespace` is empty for nodes, the name too for the cluster. Never raises: the answer's notes say what could not
+    be read."""
 
     async def __call__(self, what: Remembered, namespace: str, name: str, since_seconds: float | None, /) -> PastOfObject: ...
 

@@ -1,7 +1,7 @@
 """The questions on the ops listener that others answer: `GET /explain/...`, `GET /history/...` and `POST /simulate/...`.
 
 - `add_explain`: why is a pod, node or other object as it is, and what would help (package `explain`)?
-- `add_history`: what happened to a pod or a node, also before a restart or a hand-over?
+- `add_history`: what happened to a pod, to a node or in the cluster, also before a restart or a hand-over?
 - `add_what_if`: what would placement, scale-up or scale-down do on the present state with changes? JSON body ->
   `ports.protocols.Supposed` -> the JSON that `slackwater simulate` prints. `callers` decides who may ask; size and number of
   bodies in memory are bounded.
@@ -109,6 +109,15 @@ SINCE: Final = Query(description="Not further back than this, as a Kubernetes du
 
 def add_history(app: FastAPI, what_happened: HistoryQuery) -> None:
     """Adds the history routes. They answer even before the cluster is listed, since the past does not depend on the present."""
+
+    @app.get(
+        "/history",
+        summary="Who evicted, preempted, moved or refused which pods, and why were nodes removed?",
+        response_class=Response,
+        responses=_HISTORY_ANSWERS,
+    )
+    async def history_of_cluster(since: Annotated[str | None, SINCE] = None) -> Response:
+        return encoded(await what_happened("cluster", "", "", seconds_of(since)))
 
     @app.get(
         "/history/pods/{namespace}/{name}",

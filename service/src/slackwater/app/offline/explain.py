@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from slackwater.app.explain.absent import Absent, known_text
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.consolidation import consolidation_words
 from slackwater.app.offline.growth import growable_groups, let_expendable_yield, planned_growth, removal_groups
@@ -92,12 +93,13 @@ def _explained(
 ) -> tuple[Explanation, Sequence[str]]:
     match what:
         case "pod":
-            pod = next((pod for pod in cluster.pods if pod.key == PodKey(namespace, name)), None)
+            key = PodKey(namespace, name)
+            pod = next((pod for pod in cluster.pods if pod.key == key), None)
             if pod is None:
                 why = f"{cluster.lack('Pod')}: pods are unknown" if "Pod" in cluster.unknown else f"is not {cluster.where}"
-                elsewhere = sorted(other.key.namespace for other in cluster.pods if other.key.name == name)
-                if elsewhere:
-                    why += f"; pods of this name are in namespace {', '.join(elsewhere)}"
+                sought = Absent(key)
+                sought.look_at(other.key for other in cluster.pods)
+                why += sought.hint
                 why = "; ".join([why, *(each for each in cluster.refused if f" {namespace}/" in each.partition(": ")[0])])
                 raise ClusterError(f"pod {namespace}/{name}", "", why)
             made = tuple(cluster.made[key] for key in (pod.key,) if key in cluster.made)
@@ -107,7 +109,9 @@ def _explained(
             return explanation, [*cluster.skipped(kind), *cluster.unread]
         case "node":
             if explain_input.row_of(NodeName(name)) is None:
-                why = cluster.lack("Node") if "Node" in cluster.forbidden else f"is not {cluster.where}"
+                sought = Absent(PodKey("", name))
+                sought.look_at(PodKey("", node.name) for node in cluster.nodes)
+                why = cluster.lack("Node") if "Node" in cluster.forbidden else f"is not {cluster.where}{sought.hint}"
                 raise ClusterError(f"node {name}", "", why)
             plan = scale_down_answer(cluster, settings)
             kept = [(_SLACK, each.detail) for each in plan.kept if (each.node, each.reason) == (name, _SLACK)]
@@ -117,8 +121,7 @@ def _explained(
         case "group":
             owners = {group.owner for group in explain_input.groups.values()}
             if name not in owners:
-                names = ", ".join(sorted(owners)) or "none"
-                raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it; known: {names}")
+                raise ClusterError(f"group {name}", "", f"neither labels nor the configuration name it{known_text(owners)}")
             group, grown = GroupName(name), planned_growth(cluster, settings, accounting=False)
             nodes = [node for node, of in explain_input.group_of.items() if of == group]
             facts = {} if grown.found.slack is None else {"slack": slack_in_group(grown.found.slack, group, nodes)}

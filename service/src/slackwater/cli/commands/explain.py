@@ -169,8 +169,9 @@ def _show(answer: Mapping[str, Any]) -> None:
     if "moves" in facts:
         console.print(f"removing it would move {count_text(len(facts['moves']), 'pod')}")
         _table(("POD", "WOULD GO TO"), [(each["pod"], each["node"]) for each in facts["moves"]])
-    for pod in facts.get("lost", ()):
-        console.print(f"removing it would end pod {escape(pod)} for good: it has no controller")
+    if lost := facts.get("lost"):
+        pods = count_text(len(lost), "pod")
+        console.print(f"removing it would end {pods} without a controller for good: {escape(_named(lost))}")
     _table(("GROUP", "WHY NOT"), _groups(answer.get("groups", ())))
     _show_remedies(console, answer)
     _show_waiting(console, answer.get("waiting", ()))

@@ -1,9 +1,12 @@
 """`slackwater history`: says what happened to a pod or a node: who evicted, preempted, moved or refused it, and why."""
 
 import argparse
+import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -11,11 +14,10 @@ from slackwater.cli.commands.cluster import add_cluster, with_cluster
 from slackwater.cli.commands.object_names import add_object, settle
 from slackwater.cli.commands.ops_client import ServiceNotFound, add_listener, decoded, fetch, path_of, url_of
 from slackwater.cli.commands.output import CommandFailed, add_output, columns, show
+from slackwater.model.texts import count_text
 
 if TYPE_CHECKING:
     from slackwater.adapters.kube.client import KubeClient
-    from slackwater.controllers.history.state import History
-    from slackwater.model.history import PastOfObject
 
 _DESCRIPTION: Final = """\
 Says what happened to a pod or a node: who evicted, preempted, moved or refused
@@ -24,8 +26,9 @@ Without an object it is about the whole cluster: its last hour, unless --at or
 --since says otherwise. --at TIME: within five minutes of that time.
 
 The running service answers: at --url, on this machine, or in the cluster of
-$KUBECONFIG or ~/.kube/config. Without one, with --kubeconfig or --context, and
-without an object the ConfigMaps that keep the history are read.
+$KUBECONFIG or ~/.kube/config. Without one, and with --kubeconfig or --context,
+the ConfigMaps that keep the history are read. Of the whole cluster the table
+counts what the scheduler placed and refused; -o json has each.
 Exit code 0: answered, also if nothing happened; 2: bad arguments; 4: nothing
 answers; 5: the account may not ask.
 """
@@ -75,30 +78,11 @@ def _time(text: str) -> datetime:
 
 
 def run(args: argparse.Namespace) -> int:
-    _seconds(args)
-    if args.kind is None:
-        answer = _of_cluster(args)
-    else:
+    if args.kind is not None:
         settle("history", args)
-        answer = _around(_answer(args, path_of("history", args)), args.at)
+    answer = _around(args, _answer(args))
     show(args, answer, lambda: _lines(args, answer))
     return 0
-
-
-def _of_cluster(args: argparse.Namespace) -> Mapping[str, Any]:
-    """What happened in the cluster around the time, or lately, read from the ConfigMaps. Raises `CommandFailed`."""
-    from slackwater.controllers.history.state import History, past_between
-    from slackwater.model.history import PastOfObject
-
-    if args.url is not None:
-        raise CommandFailed(["--url: got it without an object, want one: the history of a cluster is read from its ConfigMaps"])
-
-    def past(history: History, notes: tuple[str, ...]) -> PastOfObject:
-        now, ago = datetime.now(UTC).timestamp(), _seconds(args)
-        lately = round((now - (_LATELY_SECONDS if ago is None else ago)) * 1000), round(now * 1000)
-        return past_between(history, *(lately if args.at is None else _window(args.at)), notes=notes)
-
-    return _stored(args, past)
 
 
 def _window(at: datetime) -> tuple[int, int]:
@@ -107,11 +91,11 @@ def _window(at: datetime) -> tuple[int, int]:
     return middle - _AROUND_MS, middle + _AROUND_MS
 
 
-def _around(answer: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
-    """The answer with its entries around the time alone; None: all."""
-    if at is None:
+def _around(args: argparse.Namespace, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer with its entries around the time of --at alone, if there is one."""
+    if args.at is None:
         return answer
-    first, last = _window(at)
+    first, last = _window(args.at)
     within = (each for each in answer["entries"] if first <= datetime.fromisoformat(each["at"]).timestamp() * 1000 <= last)
     return {**answer, "entries": [*within]}
 
@@ -125,49 +109,49 @@ def _seconds(args: argparse.Namespace) -> float | None:
         raise CommandFailed([f"--since: {err}"]) from err
 
 
-def _answer(args: argparse.Namespace, path: str) -> Mapping[str, Any]:
+def _ago(args: argparse.Namespace) -> float | None:
+    """How far back is asked, in seconds; None: as far as the history reaches."""
+    ago = _seconds(args)
+    if ago is not None or args.kind is not None:
+        return ago
+    if args.at is None:
+        return _LATELY_SECONDS
+    return max(0.0, datetime.now(UTC).timestamp() - _window(args.at)[0] / 1000)
+
+
+def _answer(args: argparse.Namespace) -> Mapping[str, Any]:
     """The answer of the running service; if there is none, or a cluster is named, the answer read from the ConfigMaps. Raises
     `CommandFailed`."""
+    ago = _ago(args)
     if args.url is None and (args.kubeconfig or args.context):
-        return _stored(args, _past_of(args))
-    query = f"?{urlencode({'since': args.since})}" if args.since is not None else ""
+        return _stored(args, ago)
+    path = "/history" if args.kind is None else path_of("history", args)
+    query = "" if ago is None else f"?{urlencode({'since': f'{math.ceil(ago)}s'})}"
     try:
         body = fetch(f"{path}{query}", args)
     except ServiceNotFound as not_found:
         if args.url is not None:
             raise
         try:
-            return _stored(args, _past_of(args))
+            return _stored(args, ago)
         except CommandFailed as failed:
             raise CommandFailed([*not_found.lines, *failed.lines], code=failed.code) from failed
     return decoded(url_of(args), body, "entries", "a history")
 
 
-#: Makes the answer of a history and notes.
-_Past = Callable[["History", tuple[str, ...]], "PastOfObject"]
-
-
-def _past_of(args: argparse.Namespace) -> _Past:
-    def past(history: "History", notes: tuple[str, ...]) -> "PastOfObject":
-        from slackwater.controllers.history.state import past_of
-
-        ago = _seconds(args)
-        since = None if ago is None else round((datetime.now(UTC).timestamp() - ago) * 1000)
-        return past_of(history, args.kind, args.name, since_ms=since, notes=notes)
-
-    return past
-
-
-def _stored(args: argparse.Namespace, past: _Past) -> Mapping[str, Any]:
+def _stored(args: argparse.Namespace, ago: float | None) -> Mapping[str, Any]:
+    """The answer read from the ConfigMaps."""
     from msgspec import to_builtins
 
     from slackwater.app.history import read_history
+    from slackwater.controllers.history.state import past_of
 
     async def read(client: "KubeClient") -> Mapping[str, Any]:
         history = await read_history(client)
-        answer: Mapping[str, Any] = to_builtins(
-            past(history, () if len(history) else ("no history is stored in this cluster",))
-        )
+        since = None if ago is None else round((datetime.now(UTC).timestamp() - ago) * 1000)
+        notes = () if len(history) else ("no history is stored in this cluster",)
+        past = past_of(history, args.kind or "cluster", args.name or "", since_ms=since, notes=notes)
+        answer: Mapping[str, Any] = to_builtins(past)
         return answer
 
     return with_cluster(args, read)
@@ -178,11 +162,15 @@ def _lines(args: argparse.Namespace, answer: Mapping[str, Any]) -> Iterator[str]
         lives = {entry["uid"] for entry in answer["entries"] if entry["pod"] == args.name}
         more = ("POD",) if args.kind != "pod" else ("UID",) if len(lives) > 1 else ()
         heading = ("WHEN", *more, "BY", "WHAT")
-        rows = [_row(args, entry, with_uid="UID" in heading) for entry in answer["entries"]]
-        yield from columns([heading, *rows])
+        if args.kind is None:
+            yield from _of_cluster(heading, answer["entries"])
+        else:
+            yield from columns([heading, *(_row(args, entry, with_uid="UID" in heading) for entry in answer["entries"])])
     else:
         within = "" if args.since is None else f" within {args.since}"
-        if args.at is not None and args.kind is not None:
+        if args.kind is None and args.since is None:
+            within = " within the last hour"
+        if args.at is not None:
             within = f" around {args.at.isoformat(timespec='minutes')}"
         yield f"{answer['object']}: nothing is recorded{within}"
     for ring, what in (("acts", "evictions, preemptions and migrations"), ("waits", "refusals and placements")):
@@ -191,10 +179,27 @@ def _lines(args: argparse.Namespace, answer: Mapping[str, Any]) -> Iterator[str]
     yield from (f"({note})" for note in answer["notes"])
 
 
+def _of_cluster(heading: tuple[str, ...], entries: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """What was done in the cluster: equal entries in succession as one, and those of the scheduler counted."""
+    acts = [entry for entry in entries if entry["by"] != "scheduler"]
+    rows = []
+    for (by, text), those in groupby(acts, key=lambda entry: (entry["by"], entry["text"])):
+        first, *more = those
+        what = first["pod"] or f"node {first['node']}"
+        rows.append((first["at"], f"{len(more) + 1} times, such as {what}" if more else what, by, text))
+    if rows:
+        yield from columns([heading, *rows])
+    counted = Counter(entry["action"] for entry in entries if entry["by"] == "scheduler")
+    if counted:
+        said = " and ".join(f"{action} {count_text(count, 'time')}" for action, count in sorted(counted.items()))
+        pods = len({entry["pod"] for entry in entries if entry["by"] == "scheduler"})
+        yield f"(the scheduler: {said}, {count_text(pods, 'pod')}; -o json has each)"
+
+
 def _row(args: argparse.Namespace, entry: Mapping[str, str], *, with_uid: bool) -> tuple[str, ...]:
     text = entry["text"]
     if args.kind != "pod":
-        return entry["at"], entry["pod"] or ("" if args.kind else f"node {entry['node']}"), entry["by"], text
+        return entry["at"], entry["pod"], entry["by"], text
     own = entry["pod"] == args.name
     uid = (entry["uid"] if own else "",) if with_uid else ()
     return entry["at"], *uid, entry["by"], text if own else f"pod {entry['pod']}: {text}"

@@ -74,7 +74,7 @@ def settle(command: str, args: argparse.Namespace) -> None:
     namespaced = kind not in _WITHOUT_NAMESPACE
     if len(given) != 1 or not 1 <= len(pieces) <= 1 + namespaced or not all(pieces):
         want = "want NAME or NAMESPACE/NAME" if namespaced else "want a name without a slash"
-        raise CommandFailed([f"{command} {kind}: got {' '.join(given) or 'no name'!r}, {want}"])
+        raise CommandFailed([f"{command} {kind}: got {repr(' '.join(given)) if given else 'no name'}, {want}"])
     if len(pieces) == 2 and args.namespace not in (None, pieces[0]):
         raise CommandFailed([f"--namespace: got {args.namespace} and {given[0]}, want one of them"])
     if namespaced and len(pieces) == 1:

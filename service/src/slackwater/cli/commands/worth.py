@@ -105,7 +105,8 @@ def _use(args: argparse.Namespace, progress: Progress) -> "tuple[Use | None, str
     the metrics API of the cluster is asked, if the cluster is one that answers."""
     from slackwater.app.worth.use import UseUnknown, from_metrics_api, from_prometheus
 
-    if args.prometheus is None and args.cluster is not None:
+    of_service = args.url is not None and not (args.kubeconfig or args.context)  # perhaps of another cluster than kubectl's
+    if args.prometheus is None and (args.cluster is not None or of_service):
         return None, ""
     try:
         if args.prometheus is None:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from slackwater.controllers.history.policy import SLOTS, HistoryPolicy
-from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine, PastOfObject, Ring, time_text
+from slackwater.model.history import HistoryAction, HistoryEntry, HistoryLine, PastOfObject, Remembered, Ring, time_text
 from slackwater.model.ids import PodKey, UnixTime
 
 _REMOVAL: Final = frozenset({HistoryAction.DRAIN_BEGAN, HistoryAction.DRAIN_ENDED})
@@ -177,23 +177,15 @@ _MOST_IN_EXPLAIN: Final = 5
 
 
 def past_of(
-    history: History, what: Literal["pod", "node"], name: str, *, since_ms: int | None, notes: tuple[str, ...] = ()
+    history: History, what: Remembered, name: str, *, since_ms: int | None, notes: tuple[str, ...] = ()
 ) -> PastOfObject:
-    """The answer about one object: its entries since `since_ms` (None: all), the oldest first, and for each ring the time since
-    when the ring is complete (None: nothing has been forgotten)."""
-    found = [entry for entry in history.of(what, name) if since_ms is None or entry.at_ms >= since_ms]
-    return _past(history, f"{what} {name}", found, notes)
-
-
-def past_between(history: History, since_ms: int, until_ms: int, *, notes: tuple[str, ...] = ()) -> PastOfObject:
-    """The answer about the whole cluster from `since_ms` to `until_ms`, both inclusive: all entries, the oldest first."""
-    found = sorted((entry for entry in history if since_ms <= entry.at_ms <= until_ms), key=lambda entry: entry.at_ms)
-    return _past(history, f"from {time_text(since_ms)} to {time_text(until_ms)}", found, notes)
-
-
-def _past(history: History, what: str, found: Iterable[HistoryEntry], notes: tuple[str, ...]) -> PastOfObject:
+    """The answer about one object, or about the whole cluster (whose name is empty): the entries since `since_ms` (None: all),
+    the oldest first, and for each ring the time since when the ring is complete (None: nothing has been forgotten)."""
+    entries = sorted(history, key=lambda entry: entry.at_ms) if what == "cluster" else history.of(what, name)
+    found = [entry for entry in entries if since_ms is None or entry.at_ms >= since_ms]
     reaches = {ring: None if (at := history.reaches(ring)) is None else time_text(at) for ring in SLOTS}
-    return PastOfObject(object=what, entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
+    title = "the cluster" if what == "cluster" else f"{what} {name}"
+    return PastOfObject(object=title, entries=tuple(map(HistoryLine.of, found)), reaches=reaches, notes=notes)
 
 
 def newest(history: History, what: Literal["pod", "node"], name: str) -> tuple[HistoryLine, ...]:
