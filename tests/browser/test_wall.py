@@ -8,12 +8,16 @@ import pytest
 from playwright.async_api import Page
 
 from slackwater.controllers.leadership.metrics import LeaderStatus
-from slackwater.model.events import PausesSeen
+from slackwater.model.events import NodeSeen, PausesSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.model.pauses import pauses_of
+from slackwater.runtime.state_machine import StateMachine
+from slackwater_protocol.names import NODE_GROUP
 from tests.browser.page import DRAWN, a_page, without_unexplained
 from tests.browser.test_page import VIEWS
-from tests.support.dashboards import a_large_state_machine, a_loop, served, some_decisions, some_use, ten_nodes
+from tests.support import installed
+from tests.support.builders import a_node
+from tests.support.dashboards import INSTANCE_TYPE, a_large_state_machine, a_loop, served, some_decisions, some_use, ten_nodes
 
 pytestmark = pytest.mark.anyio
 
@@ -208,4 +212,41 @@ async def test_counts_agree_wherever_they_stand(n_nodes: int) -> None:
         evicted = sum(1 if found is None else int(found[1]) for found in folded)
         await opened(page, url, "timeline?kind=evict")
         assert evicted == len(await texts("#view-timeline .story > li")) == 3, rows
+        without_unexplained(seen)
+
+
+def many_types(n_nodes: int) -> StateMachine:
+    """Nodes of fifty types in fifty groups, with names as clouds give them; the first is not ready."""
+    state_machine, now = StateMachine(installed.POLICY), Instant(0.0)
+    for number in range(n_nodes):
+        labels = {NODE_GROUP: f"general-purpose-{number % 50:02}-spot", INSTANCE_TYPE: f"m7gd.metal-{number % 50}xl"}
+        name = f"ip-10-0-{number // 256}-{number % 256}.eu-central-1.compute.internal"
+        state_machine.apply(NodeSeen(a_node(name, cpu="16", memory="64Gi", labels=labels, ready=number > 0)), now)
+    state_machine.apply(Synced(), now)
+    return state_machine
+
+
+async def test_fifty_types_of_few_nodes_leave_cells_that_can_be_seen_and_long_names_leave_their_marks() -> None:
+    async with served(many_types(60), Instant(0.0), loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+        page = seen.page
+        await page.set_viewport_size({"width": 390, "height": 860})
+        await opened(page, url, "overview?by=type")
+        canvas = page.locator("#view-overview .heat canvas")
+        await page.wait_for_selector("#view-overview canvas[data-blocks='50']")
+        assert float(await canvas.get_attribute("data-cell") or 0) >= 12, "the names alone need the height"
+        await page.set_viewport_size({"width": 1440, "height": 860})
+        await opened(page, url, "nodes?group=general-purpose-00-spot")
+        await page.wait_for_selector("#nodes-shown:has-text('2 of 60 nodes')")
+        mark, cell = (
+            await page.locator(".tag:text-is('not ready')").bounding_box(),
+            await page.locator("th .marked").first.bounding_box(),
+        )
+        assert mark is not None
+        assert cell is not None
+        assert mark["x"] + mark["width"] <= cell["x"] + cell["width"] + 1
+        await page.locator("#view-nodes label:has-text('Group') select").select_option("general-purpose-07-spot")
+        await page.wait_for_selector("#nodes-shown:has-text('2 of 60 nodes')")
+        assert await page.evaluate("location.hash") == "#/nodes?group=general-purpose-07-spot"
+        await opened(page, url, "nodes")
+        await page.wait_for_selector("#nodes-shown:has-text('60 of 60 nodes')")
         without_unexplained(seen)

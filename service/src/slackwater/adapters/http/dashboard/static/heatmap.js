@@ -13,6 +13,8 @@ const ROWS = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 26, 34, 44]; // of cells in a
 // Of the window's height, where the map begins far down. Nobody scrolls a wall.
 const LEAST_SHARE = 0.42;
 const LEAST_ON_WALL = 0.28;
+// Where names alone need more height than that, cells need not be as small as they get: so much more is all that it costs.
+const MORE = 1.3;
 const FACETS = { group: "node group", zone: "zone", type: "instance type" };
 const each = (resource) => (line, row) => line[`${resource}.reserved`][row] / Math.max(1, line[`${resource}.total`][row]);
 const used = (resource) => (line, row, use) => (use?.[resource][row] ?? 0) / Math.max(1, line[`${resource}.total`][row]);
@@ -65,7 +67,7 @@ export class HeatMap {
     const shares = state.nodes.names.map((_, row) => share(state.line, row, use));
     const blocks = this.blocks(shares);
     const height = this.lay(blocks, width, shares);
-    Object.assign(this.canvas.dataset, { by: this.by.select.value, blocks: blocks.length });
+    Object.assign(this.canvas.dataset, { by: this.by.select.value, blocks: blocks.length, cell: this.size });
     this.at = Math.min(this.at, Math.max(0, this.cells.length - 1));
     const scale = devicePixelRatio || 1;
     if (this.width !== width || this.height !== height || this.scale !== scale) {
@@ -98,25 +100,32 @@ export class HeatMap {
     const top = this.place.getBoundingClientRect().top + scrollY;
     const room = Math.max(innerHeight - top - 9 * rem, (WALL.matches ? LEAST_ON_WALL : LEAST_SHARE) * innerHeight);
     this.font = Math.round(0.78 * rem);
-    this.head = Math.round(1.25 * this.font);
+    this.head = Math.round(1.4 * this.font); // with room for what hangs below the line
     const pen = this.canvas.getContext("2d");
     pen.font = `${this.font}px system-ui, sans-serif`;
     const named = blocks.map(([name, rows]) => ({ text: `${name}, ${rows.length}`, rows }));
     for (const block of named) block.least = Math.min(width, pen.measureText(block.text).width + rem);
-    let best = null;
-    for (const size of SIZES.map((cell) => Math.floor(cell * rem))) {
-      for (const high of ROWS) {
-        const shelves = this.shelves(named, width, size, high);
-        if (!best || shelves.height < best.height) best = { ...shelves, size };
-        if (shelves.height <= room) break;
-      }
-      if (best.height <= room) break;
-    }
+    const sizes = SIZES.map((cell) => Math.floor(cell * rem));
+    let best = this.largest(named, width, sizes, room);
+    if (best.height > room) best = this.largest(named, width, sizes, MORE * best.height);
     Object.assign(this, { size: best.size, numbered: best.size >= NUMBERED * rem, heads: best.blocks, cells: [] });
     for (const { x, y, columns, rows } of best.blocks) {
       rows.forEach((row, at) => this.cells.push({ row, share: shares[row], x: x + (at % columns) * best.size, y: y + this.head + Math.floor(at / columns) * best.size, columns }));
     }
     return best.height;
+  }
+
+  // The blocks on shelves with the largest cells that fit into the room; with none that fits, the lowest shelves.
+  largest(named, width, sizes, room) {
+    let best = null;
+    for (const size of sizes) {
+      for (const high of ROWS) {
+        const shelves = this.shelves(named, width, size, high);
+        if (!best || shelves.height < best.height) best = { ...shelves, size };
+        if (shelves.height <= room) return { ...shelves, size };
+      }
+    }
+    return best;
   }
 
   // Where each block is if a shelf is `high` cells high; a block that is too wide for that has a higher shelf of its own.

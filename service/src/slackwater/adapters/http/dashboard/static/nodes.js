@@ -45,7 +45,7 @@ class NodesView {
     this.shown = el("p", { class: "dim", id: "nodes-shown", role: "status" });
     this.long = new LongTable({
       label: "Nodes",
-      columns: [{ title: "Node", width: "21%" }, { title: "Group", width: "11%" }, { title: "CPU reserved of Total" }, { title: "Memory reserved of Total" }, { title: "Pods", class: "number", width: "5.5rem" }],
+      columns: [{ title: "Node", width: "25%" }, { title: "Group", width: "19%" }, { title: "CPU reserved of Total" }, { title: "Memory reserved of Total" }, { title: "Pods", class: "number", width: "5.5rem" }],
       make: () => this.row(),
       key: (row) => this.state.nodes.names[row],
     });
@@ -62,13 +62,16 @@ class NodesView {
     if (this.address === text) return;
     this.address = text;
     this.search.value = query.get("q") ?? "";
+    [this.wanted, this.known] = [query.get("group") ?? "", null]; // the address may name a group before groups are known
     if (STATES[query.get("show") ?? ""]) this.kind.value = query.get("show") ?? "";
     if (ORDERS[query.get("order") ?? "name"]) this.order.value = query.get("order") ?? "name";
   }
 
   filtered() {
     const query = new URLSearchParams();
+    this.wanted = this.group.value;
     if (this.search.value) query.set("q", this.search.value);
+    if (this.group.value) query.set("group", this.group.value);
     if (this.kind.value) query.set("show", this.kind.value);
     if (this.order.value !== "name") query.set("order", this.order.value);
     this.address = query.toString();
@@ -106,9 +109,8 @@ class NodesView {
     const names = state.nodes.facets.group?.texts.filter(Boolean) ?? [];
     if (this.known === names.join()) return;
     this.known = names.join();
-    const chosen = this.group.value;
     this.group.replaceChildren(el("option", { value: "" }, "all"), ...names.map((name) => el("option", { value: name }, name)));
-    this.group.value = names.includes(chosen) ? chosen : "";
+    this.group.value = names.includes(this.wanted) ? this.wanted : "";
   }
 
   row() {
@@ -117,12 +119,13 @@ class NodesView {
     const group = el("td", { "data-label": "Group" });
     const bars = { cpu: new ResourceBar("cpu"), memory: new ResourceBar("memory") };
     const pods = el("td", { class: "number", "data-label": "Pods" });
-    const row = el("tr", {}, el("th", { scope: "row" }, link, marks), group, el("td", { class: "whole", "data-label": "CPU" }, bars.cpu.element), el("td", { class: "whole", "data-label": "Memory" }, bars.memory.element), pods);
+    const row = el("tr", {}, el("th", { scope: "row" }, el("span", { class: "marked" }, link, marks)), group, el("td", { class: "whole", "data-label": "CPU" }, bars.cpu.element), el("td", { class: "whole", "data-label": "Memory" }, bars.memory.element), pods);
     let flags = -1;
     const fill = (at) => {
       const { state } = this;
       if (link.textContent !== state.nodes.names[at]) {
         setText(link, state.nodes.names[at]);
+        link.title = state.nodes.names[at];
         pointAt(link, "nodes", state.nodes.names[at]);
       }
       if (flags !== state.line.flags[at]) {
@@ -134,6 +137,7 @@ class NodesView {
         );
       }
       setText(group, state.groupOf(at) || "–");
+      group.title = state.groupOf(at);
       for (const [resource, bar] of Object.entries(bars)) {
         bar.fill({ ...Object.fromEntries(FIELDS.map((field) => [field, state.line[`${resource}.${field}`][at]])), used: state.sections.use?.[resource][at] ?? null });
       }
