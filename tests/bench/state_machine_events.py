@@ -9,13 +9,14 @@ import gc
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import anyio.to_thread
 from msgspec import structs
 
 from slackwater.model.columns import Rows
-from slackwater.model.events import BindEnded, NodeSeen, PodGone, PodSeen, Synced
+from slackwater.model.events import BindEnded, ComingNodes, NodeSeen, NodesPlanned, PodGone, PodSeen, Synced
 from slackwater.model.ids import Instant, NodeName
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import Reason
@@ -23,7 +24,7 @@ from slackwater.runtime.state_machine import StateMachine
 from tests.bench.options import BenchFailed, Options, WriteFrame
 from tests.bench.report import Bounds, Measurement, Ratio, Report, ratio_of
 from tests.support import installed
-from tests.support.builders import a_node, a_pod
+from tests.support.builders import a_node, a_pod, amounts
 
 NAME: Final = "state-machine-events"
 
@@ -32,6 +33,8 @@ _NOW: Final = Instant(0.0)
 _SAMPLE: Final = 420
 _FILTERS: Final = 200
 _PLACEMENTS: Final = 1000
+#: Of so many nodes one has just come for pods of a plan.
+_ONE_IN: Final = 5
 _EVENTS: Final = Bounds(low=0.5, high=100.0, why="an event costs a few dict operations and a few numpy scalars, not a scan")
 _FILTER: Final = Bounds(low=0.0, high=1.5, why="columns that are slower than a Python loop over nodes have no reason to exist")
 
@@ -54,6 +57,7 @@ async def measure(options: Options, tell: WriteFrame) -> Report:
         measurements=(*_measurements("state machine", state_machine), *_measurements("dicts", plain)),
         ratios=tuple(_ratios(state_machine, plain)),
         notes=(
+            f"Rooms are held on one of {_ONE_IN} nodes, for two pods each, as the expander `price` holds them.",
             f"A placement is filter over {_SAMPLE} rows, prioritize, bind, the end of the bind, and the pod seen bound.",
             "Below 1 the state machine is faster than the dicts. Times are CPU times of the one thread that computes.",
         ),
@@ -118,6 +122,33 @@ def _of_state(nodes: int, pending: list[Pod], bound: list[Pod]) -> _Times:
     placed = [a_pod(f"placed{number}") for number in range(_PLACEMENTS)]
     times["placement"] = _each(placed, lambda pod: _place(state_machine, pod, rows[:_SAMPLE]))
     _check(state_machine, nodes)
+    return times | _beside_planned_pods(nodes, held=False) | _beside_planned_pods(nodes, held=True)
+
+
+def _beside_planned_pods(nodes: int, *, held: bool) -> _Times:
+    """The median and p99 of filter, of a pod that no plan is about. `held`: every fifth node has come for two waiting pods, and
+    holds their room; then of these pods, too."""
+    state_machine, new = StateMachine(replace(installed.POLICY, place_as_planned=held)), range(nodes // _ONE_IN)
+    state_machine.apply(Synced(), _NOW)
+    awaited = [a_pod(f"awaited{number}", cpu="2", memory="4Gi") for number in range(2 * len(new))]
+    for pod in awaited:
+        state_machine.apply(PodSeen(pod), _NOW)
+    for_pods = tuple((awaited[2 * at].uid, awaited[2 * at + 1].uid) for at in new)
+    coming = ComingNodes(labels=(("pool", "new"),), allocatable=amounts("64", "256Gi"), nodes=for_pods)
+    state_machine.apply(NodesPlanned((coming,) if held else (), _NOW), _NOW)
+    for number in range(nodes):
+        labels = {"pool": "new" if number in new else "old"}
+        state_machine.apply(NodeSeen(a_node(f"n{number}", cpu="64", memory="256Gi", labels=labels)), _NOW)
+    if (found := len(state_machine.state.holds.planned)) != len(awaited) * held:
+        raise BenchFailed(f"{NAME}: room is held for {found} pods, want {len(awaited) * held}")
+    rows = state_machine.state.nodes.rows_of([f"n{number}" for number in range(nodes)])
+    times: _Times = {}
+    rooms = f"room held for {len(awaited)}" if held else "none held"
+    asked = {"others": [a_pod("asked")] * _FILTERS} | ({"planned pods": awaited[:_FILTERS]} if held else {})
+    for what, pods in asked.items():
+        took = sorted(_each([pod], lambda pod: state_machine.filter(pod, rows, _NOW)) for pod in pods)
+        times[f"filter of {what}, {rooms}, p50"] = took[len(took) // 2]
+        times[f"filter of {what}, {rooms}, p99"] = took[len(took) * 99 // 100]
     return times
 
 

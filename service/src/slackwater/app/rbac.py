@@ -111,6 +111,7 @@ _CLUSTER_API: Final = (
 _KARPENTER: Final = (
     _rule("karpenter.sh", "nodepools", "get list"),
     _rule("karpenter.sh", "nodeclaims", "get list create delete"),
+    _rule("karpenter.sh", "nodeoverlays", "list"),
 )
 #: Only an Event says why a NodeClaim could not be launched; in the namespace of Events about objects without one.
 _KARPENTER_EVENTS: Final = (_rule("", "events", "list"),)

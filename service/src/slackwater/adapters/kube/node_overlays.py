@@ -1,6 +1,6 @@
 """Decodes the price part of Karpenter's NodeOverlays (karpenter.sh/v1alpha1), as its CRD describes it: `spec.requirements`,
-`spec.weight`, and one of `spec.price` and `spec.priceAdjustment`. Only files of a cluster and commands that read the API server
-themselves have NodeOverlays; the service does not watch them."""
+`spec.weight`, and one of `spec.price` and `spec.priceAdjustment`. Files of a cluster have them, commands read them from the API
+server, and the service before each loop of the autoscaler if NodePools are its groups."""
 
 import re
 from typing import Final
