@@ -116,7 +116,14 @@ def test_a_supposition_leaves_the_first_cluster_as_it_is() -> None:
         ),
         (lambda: slackwater.from_objects(OBJECTS, group_label="x").scale_up(), "group_label: got x, which no node has"),
         (lambda: slackwater.from_objects(OBJECTS[:1]).worth(), "objects: got no pod, want nodes and pods"),
-        (lambda: slackwater.from_objects(OBJECTS).worth(horizon=timedelta()), "horizon: got 0:00:00, want at least a second"),
+        (
+            lambda: slackwater.from_objects(OBJECTS).worth(horizon=timedelta()),
+            "horizon: got 0:00:00, want a timedelta",
+        ),
+        (
+            lambda: slackwater.from_objects(OBJECTS).worth(horizon=cast("Any", 30)),
+            "horizon: got 30, want a timedelta",
+        ),
         (lambda: slackwater.from_objects(OBJECTS).explain(cast("Any", "pods"), "x"), "kind: got 'pods', want one of"),
         (lambda: slackwater.from_objects(OBJECTS).suppose(objects=cast("Any", [1])), r"objects: \[0\]: got int"),
         (lambda: slackwater.from_objects(OBJECTS).suppose(remove=cast("Any", ["n1"])), r"remove: \[0\]: got str"),
@@ -194,3 +201,7 @@ def test_the_cluster_of_the_page_is_one_that_an_api_server_could_have() -> None:
     items = yaml.safe_load(SHOP.read_text())["items"]
     assert {each["kind"] for each in items} == {"Namespace", "Node", "ReplicaSet", "Pod"}
     assert [each for each in items if "apiVersion" not in each] == []
+
+
+def test_a_notebook_shows_a_cluster_in_one_line() -> None:
+    assert repr(slackwater.from_objects(OBJECTS)) == "<slackwater.Simulation of objects: 1 node, 2 pods>"

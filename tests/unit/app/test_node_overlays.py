@@ -70,7 +70,7 @@ async def test_each_plan_counts_the_prices_that_were_read_last(section: str, wan
     service = ObservingAutoscaler(
         settings, api, state_machine, KindInterner(), arrivals=arrivals, on_broken=lambda *_: None, rng=Random(1)
     )
-    seen, notes = [], []
+    seen, notes = list[str](), list[str]()
     for answer in (api.answer, Response(503), Api(an_overlay("dear", price="9")).answer):
         api.answer = answer
         notes += await service._read_overlays()

@@ -32,6 +32,7 @@ from slackwater.app.whatif.question import placements
 from slackwater.app.whatif.suppose import configured, suppose
 from slackwater.model.ids import UnixTime
 from slackwater.model.kubernetes_rules import OLDEST_MINOR, KubernetesVersion, read_gates
+from slackwater.model.texts import count_text
 from slackwater.ports.protocols import WhatIfRefused
 from slackwater.ports.whatif_answers import ConsolidationAnswer, PlacementLine, ScaleDownAnswer, ScaleUpAnswer
 
@@ -184,6 +185,11 @@ class Simulation:
     group_label: str | None
     notes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        """Short, as a notebook shows each value: a cluster has megabytes of objects."""
+        counts = count_text(len(self.read.nodes), "node"), count_text(len(self.read.pods), "pod")
+        return f"<slackwater.Simulation of {self.source}: {', '.join(counts)}>"
+
     @cached_property
     def cluster(self) -> Cluster:
         """The cluster with the groups of its nodes and the profiles of its pods. Raises `BadInput`."""
@@ -252,8 +258,8 @@ class Simulation:
         horizon have been played."""
         from slackwater.app.worth.report import worth_answer
 
-        if not timedelta(seconds=1) <= horizon <= _LONGEST_HORIZON:
-            wanted = f"got {horizon}, want at least a second and at most {_LONGEST_HORIZON.days} days"
+        if not (isinstance(horizon, timedelta) and timedelta(seconds=1) <= horizon <= _LONGEST_HORIZON):
+            wanted = f"got {horizon}, want a timedelta of at least a second and at most {_LONGEST_HORIZON.days} days"
             raise BadInput([wanted], argument="horizon")
         cluster = self.cluster
         if not (cluster.nodes and cluster.pods):  # without pods every node would count as empty
