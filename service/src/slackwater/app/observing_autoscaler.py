@@ -22,6 +22,7 @@ from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.clouds import open_readers
 from slackwater.app.group_priorities import GroupPriorities
 from slackwater.app.labelled_groups import BY_LABELS, LabelledGroups, by_labels
+from slackwater.app.node_prices import NodePrices
 from slackwater.app.other_autoscaler import ListedGroups
 from slackwater.app.persisted_pod_arrivals import PersistedArrivals, StoredArrivals
 from slackwater.app.policies import (
@@ -36,7 +37,6 @@ from slackwater.app.policies import (
     slo_classes_of,
     strict_for_of,
 )
-from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.app.whatif.question import GroupRegistryView
@@ -108,7 +108,7 @@ class ObservingAutoscaler:
         self._listed = ListedGroups(client, settings.autoscaler.cluster_autoscaler_status, wall=times.wall)
         self._seed = rng.getrandbits(31)
         self._priorities = GroupPriorities(settings, client)
-        self._prices = price_book_of(settings)
+        self._prices = NodePrices(settings, client)
         self._arrivals = self._persisted_arrivals(arrivals)
         self._autoscaler: Autoscaler | None = None
         self._scale_down_loop: ScaleDownLoop | None = None
@@ -137,7 +137,7 @@ class ObservingAutoscaler:
         return GroupRegistryView(
             group_status=dict(self._group_registry.group_status),
             priorities=given,
-            prices=self._prices,
+            prices=self._prices.last,
             slack=slack,
             headroom=self.intake.headroom_requests(),
         )
@@ -287,14 +287,14 @@ class ObservingAutoscaler:
         """
         settings = self._settings
         return ScaleUpRules(
-            policy=scale_up_policy_of(settings, priorities=self._priorities.last, prices=self._prices, seed=self._seed),
+            policy=scale_up_policy_of(settings, priorities=self._priorities.last, prices=self._prices.last, seed=self._seed),
             slack=slack_policy_of(settings, at=self._wall()),
             strict_for=strict_for_of(settings),
         )
 
     async def _notes(self) -> Sequence[str]:
         """Notes for the status of the next loop: groups of other autoscalers, activities that are paused, and problems with the
-        priorities."""
+        priorities and prices."""
         self._mark_listed()
         groups = self._group_registry.group_status.values()
         marked = dict.fromkeys(self._of_another(each) for each in groups if each.mark)
@@ -303,7 +303,8 @@ class ObservingAutoscaler:
         assumed = [BY_LABELS] if by_labels(self._settings) else []
         paused = [each for each in self._state_machine.pauses if each.activity in {"scale-up", "scale-down"}]
         paused_notes = (f"{each.activity} is paused: {each.note}" for each in paused)
-        return (*assumed, *unreadable, *marked, *problem, *paused_notes, *await self._priorities.read())
+        read = (*await self._priorities.read(), *await self._prices.read())
+        return (*assumed, *unreadable, *marked, *problem, *paused_notes, *read)
 
     def _mark_listed(self) -> None:
         """Lets the next loop know the groups that Cluster Autoscaler lists."""

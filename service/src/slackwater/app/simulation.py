@@ -258,7 +258,8 @@ class Simulation:
         horizon have been played."""
         from slackwater.app.worth.report import worth_answer
 
-        if not (isinstance(horizon, timedelta) and timedelta(seconds=1) <= horizon <= _LONGEST_HORIZON):
+        asked: object = horizon
+        if not isinstance(asked, timedelta) or not timedelta(seconds=1) <= asked <= _LONGEST_HORIZON:
             wanted = f"got {horizon}, want a timedelta of at least a second and at most {_LONGEST_HORIZON.days} days"
             raise BadInput([wanted], argument="horizon")
         cluster = self.cluster

@@ -1,17 +1,22 @@
-"""Reads what Karpenter's NodeOverlays say about prices, before each loop of the autoscaler.
+"""The prices of nodes: those of the settings, with Karpenter's NodeOverlays as they were read last.
 
 NodeOverlays are few, and change rarely; a list costs less than a watch with its state. Karpenter ignores one that it cannot
 read, so here it has no effect either, and a note says so.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
 from slackwater.adapters.api_calls import ApiReads, Read
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.adapters.kube.decode import read_meta
-from slackwater.adapters.kube.errors import UNREADABLE, refused
+from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.adapters.kube.node_overlays import OVERLAYS_PATH, decode_overlay
+from slackwater.app.clouds import uses_karpenter
+from slackwater.app.prices import price_book_of
+from slackwater.app.settings import Settings
 from slackwater.model.prices import PriceOverlay, by_weight
 
 _SECONDS: Final = 5.0
@@ -39,3 +44,24 @@ async def read_overlays(api: ApiReads) -> tuple[tuple[PriceOverlay, ...], list[s
         except UNREADABLE as error:
             notes.append(f"NodeOverlay {read_meta(item).name} has no effect: {error}")
     return by_weight(found), notes
+
+
+class NodePrices:
+    """`last`: the prices for the next plan; None if none count."""
+
+    def __init__(self, settings: Settings, client: ApiReads) -> None:
+        self._client = client
+        self._follows = uses_karpenter(settings)
+        self.last = price_book_of(settings)
+
+    async def read(self) -> Sequence[str]:
+        """Reads the NodeOverlays before each loop, if NodePools are groups and prices count. Returns the problems to report;
+        without an answer the prices stay as they were."""
+        if self.last is None or not self._follows:
+            return ()
+        try:
+            overlays, notes = await read_overlays(self._client)
+        except (KubeError, *UNREADABLE) as error:
+            return (f"prices of NodeOverlays stay as they were: {error}",)
+        self.last = replace(self.last, overlays=overlays)
+        return notes

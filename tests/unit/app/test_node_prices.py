@@ -1,19 +1,14 @@
 """The prices of Karpenter's NodeOverlays, as the service reads them before each loop."""
 
 import json
-from random import Random
 from typing import Any
 
 import pytest
 
 from slackwater.adapters.api_calls import Read, Response
 from slackwater.adapters.kube.errors import StatusError
-from slackwater.app.autoscaler import ObservingAutoscaler
-from slackwater.app.node_overlays import MOST, read_overlays
+from slackwater.app.node_prices import MOST, NodePrices, read_overlays
 from slackwater.app.settings import loads
-from slackwater.model.pod_constraints import KindInterner
-from slackwater.runtime.state_machine import StateMachine
-from tests.support import installed
 
 pytestmark = pytest.mark.anyio
 
@@ -65,16 +60,11 @@ async def test_each_plan_counts_the_prices_that_were_read_last(section: str, wan
     """An answer that is none leaves them as they were, and is noted."""
     settings = loads(f"{HEADER}autoscaler: {{enabled: true, {section}}}")
     api: Any = Api(an_overlay("cheap", price="0.1"))
-    state_machine = StateMachine(installed.POLICY)
-    arrivals: Any = None
-    service = ObservingAutoscaler(
-        settings, api, state_machine, KindInterner(), arrivals=arrivals, on_broken=lambda *_: None, rng=Random(1)
-    )
+    prices = NodePrices(settings, api)
     seen, notes = list[str](), list[str]()
     for answer in (api.answer, Response(503), Api(an_overlay("dear", price="9")).answer):
         api.answer = answer
-        notes += await service._read_overlays()
-        prices = service._rules().policy.prices
-        seen += [] if prices is None else [each.name for each in prices.overlays]
+        notes += await prices.read()
+        seen += [] if prices.last is None else [each.name for each in prices.last.overlays]
     assert seen == want
     assert [note.partition(":")[0] for note in notes] == ["prices of NodeOverlays stay as they were"] * bool(want)
