@@ -405,6 +405,18 @@ _LARGE: Final = (5_000, 150_000)
 
 MEASURED: Final[tuple[Measured, ...]] = (
     Measured(
+        stated("benchmarks", "every fifth of {:,} nodes has just come", _LARGE[0]),
+        "python -m tests.bench --only state-machine-events --quick",
+        "2026-11-27",
+    ),
+    Measured(
+        stated(
+            "benchmarks", "was {} ms of CPU, and {} ms without rooms; that of the pods with room was {} ms", 0.62, 0.68, 0.35
+        ),
+        "python -m tests.bench --only state-machine-events --quick",
+        "2026-11-27",
+    ),
+    Measured(
         stated(
             "autoscaler",
             "p99 was {} ms while plans were made and {} ms otherwise, over {:,} names, with {:,} running and {:,} pending",
