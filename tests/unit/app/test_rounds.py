@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
-from slackwater.app.rounds.engine import Played, play
+from slackwater.app.rounds.engine import Played, Rounds, play
+from slackwater.app.rounds.happened import Happened, RemovalBegan
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.app.rounds.virtual_drains import Pace
 from slackwater.app.settings import Settings, loads
 from slackwater.fit.feasible_nodes import feasible
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater_protocol.names import TO_BE_DELETED_TAINT
@@ -216,5 +217,21 @@ def test_nodes_that_are_too_full_to_go_are_replaced_where_that_is_on() -> None:
         for at, number in pods
     ]
     cluster = read_cluster(msgspec.Raw(json.dumps({"kind": "List", "items": items}).encode()))
-    ends = [play(cluster, settings_with(**each), start=START, horizon_seconds=DAYS).end for each in ({}, REPLACING)]
-    assert [len(end.nodes) for end in ends] == [10, 6]
+    kept, replaced = (play(cluster, settings_with(**each), start=START, horizon_seconds=DAYS) for each in ({}, REPLACING))
+    assert [len(each.end.nodes) for each in (kept, replaced)] == [10, 6]
+    assert 600 < replaced.seconds < 900, "plans have to agree for 10 minutes, and one is made each minute"
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_evicted_pods_go_where_plans_have_them_if_the_service_places_them_so(planned: bool) -> None:
+    settings = settings_with(expanders=["price"], scaleUp={"placeAsPlanned": planned})
+    to = dict[PodKey, NodeName]()
+
+    def see(happened: Happened) -> None:
+        if isinstance(happened, RemovalBegan):
+            to.update({pod.key: node for pod, node in happened.removable.moves})
+
+    found = Rounds(a_cluster(3), settings, START, observer=see).until_rest(DAYS)
+    on = {pod.key: pod.node for pod in found.end.pods}
+    assert len(to) > 2
+    assert all(on[key] == node for key, node in to.items()) is planned

@@ -37,8 +37,8 @@ def going(*plans: tuple[float, ConsolidationPlan]) -> list[str]:
     for at, plan in plans:
         agreement.note(plan, Instant(at))
     at, plan = plans[-1]
-    young = agreement.young(plan, Instant(at), WAIT)
-    return [each.name for move in plan.moves for each in move.leaving if each.name not in young]
+    ripe_at = agreement.ripe_at(plan, WAIT)
+    return [each.name for move in plan.moves for each in move.leaving if ripe_at[each.name] <= at]
 
 
 def test_a_node_goes_once_every_plan_of_the_planned_time_has_it_go() -> None:

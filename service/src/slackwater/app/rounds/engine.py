@@ -234,6 +234,7 @@ class Rounds:
         """Something changed from outside: pods that wait are placed, and the next loop plans again."""
         self.place()
         self._stale()
+        self._replacements.forget()
         waiting = self.cluster.replica.pending.keys()
         if waiting - self._waiting:
             self._hurry()
@@ -267,10 +268,14 @@ class Rounds:
             self._state = replace(self._state, replacing=replacing)
         if plan is None or plan.stale or plan.begun >= self._quota:
             plan = self._planned()
-        if not self._begin(plan) and self._is_idle and plan.made_at != self.timeline.now:
+        if self._begin(plan) or not self._is_idle:
+            return plan
+        if plan.made_at != self.timeline.now:
             plan = self._planned()
-            if not self._begin(plan) and self._replacements.enabled:
-                self._replace(plan)
+            if self._begin(plan):
+                return plan
+        if self._replacements.enabled:
+            self._replace(plan)
         return plan
 
     def _replace(self, plan: _Plan) -> None:
@@ -282,7 +287,7 @@ class Rounds:
         for group, count in wanted.items():
             self._order(group, count, plan.grown, replacing=True)
         if not wanted:
-            self.timeline.after(0.0, lambda: None)  # the next loop removes the nodes
+            self.timeline.after(self._interval, lambda: None)  # the next loop removes the nodes
 
     @property
     def _is_idle(self) -> bool:
@@ -436,8 +441,11 @@ class Rounds:
             self._changes_before_pause, self._pause = changes, 0
         if self._state.replacing != NOTHING_REPLACED:
             return UnixTime(now + self._pauses[0])  # what cannot be emptied is given up after a while
-        if waits := self._waits(plan):
-            return UnixTime(max(min(waits), now) + self._interval)
+        found = [max(min(waits), now) + self._interval] if (waits := self._waits(plan)) else []
+        if (planned := self._replacements.next_at) is not None:
+            found.append(max(planned, now))
+        if found:
+            return UnixTime(min(found))
         if self._pause == len(self._pauses):
             return None
         self._pause += 1

@@ -6,6 +6,7 @@ Here is only what they ask of others: the state of the groups, and the pods that
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.consolidation import planned_consolidation
@@ -37,6 +38,12 @@ class Replacements:
         policy = self._rules.policy
         self.plan: ConsolidationPlan | None = None
         self.enabled = policy.enabled
+        #: May the last plan be used again?
+        self._usable = False
+        #: The nodes whose replacement it began.
+        self._begun = set[NodeName]()
+        #: When another plan may begin moves that the last one could not, if nothing else changes; None if none would.
+        self.next_at: UnixTime | None = None
         #: For how long a moved pod rests.
         self.rest_seconds = policy.pod_rest
         self._loop = ConsolidationLoop(
@@ -62,27 +69,67 @@ class Replacements:
         disruptions: Mapping[GroupName, GroupDisruptions],
         moved: Mapping[PodUid, UnixTime],
     ) -> Counter[GroupName] | None:
-        """Plans, if a plan is due, and begins moves. Returns the machines to order for them, by growable group; None if no move
-        began. `moved`: when each pod was made for an evicted one."""
+        """Begins moves, if a plan is due: more of the last plan, or else those of a new one. Returns the machines to order for
+        them, by growable group; None if no move began. `moved`: when each pod was made for an evicted one."""
         if self._loop.inquiry(state) is None:
+            self.next_at = self._unix(self._loop.next_plan_at())
             return None
-        cluster, now = self._cluster.cluster(), self._timeline.now
+        now = self._timeline.now
         resting = frozenset(uid for uid, at in moved.items() if now - at < self.rest_seconds)
+        if (left := self._left(resting)) is not None:
+            wanted = self._act(left, status, disruptions)
+            if wanted is not None or self.next_at is not None:
+                return wanted
+        self.plan, self._begun = self._planned(grown, state, resting), set()
+        return self._act(self.plan, status, disruptions)
+
+    def forget(self) -> None:
+        """The next plan is a new one: something changed that no plan of these rounds did."""
+        self._usable = False
+
+    def _planned(self, grown: Grown, state: ScaleDownState, resting: frozenset[PodUid]) -> ConsolidationPlan:
+        cluster, self._usable = self._cluster.cluster(), True
         with self._cluster.replica.snapshot.fork():
-            self.plan = planned_consolidation(
+            return planned_consolidation(
                 cluster,
                 grown,
                 state,
                 self._rules,
                 self._prices,
                 budgets=cluster.budgets,
-                now=now,
+                now=self._timeline.now,
                 known=NodeFacts(resting=resting),
                 most_steps=MOST_STEPS,
             )
-        record = self._loop.act(self.plan, status, healthy=True, disruptions=disruptions)
+
+    def _left(self, resting: frozenset[PodUid]) -> ConsolidationPlan | None:
+        """What the last plan still has to do; None if another one is to be made. The service plans again, mostly the same. Left
+        out are moves of nodes that got moved pods, and those that need new nodes of other moves."""
+        if self.plan is None or not self._usable:
+            return None
+        if not self._begun:
+            return self.plan
+        replica = self._cluster.replica
+        got = {pod.node for uid in resting if (pod := replica.find(uid)) is not None}
+        there = replica.nodes.keys() - got - self._begun
+        return replace(
+            self.plan,
+            moves=tuple(
+                move for move in self.plan.moves if not move.after and all(each.name in there for each in move.leaving)
+            ),
+        )
+
+    def _act(
+        self,
+        plan: ConsolidationPlan,
+        status: Mapping[GroupName, NodeGroupStatus],
+        disruptions: Mapping[GroupName, GroupDisruptions],
+    ) -> Counter[GroupName] | None:
+        record = self._loop.act(plan, status, healthy=True, disruptions=disruptions)
+        self.next_at = None if (ripe := self._loop.ripe_at()) is None else self._unix(ripe)
         if not record.began:
             return None
+        self._begun |= {each.name for running in record.running for each in running.move.leaving}
         coming = [each for running in record.running for each in running.move.coming]
         wanted = Counter(each.owner for each in coming)
         self._loop.requested(
@@ -90,6 +137,9 @@ class Replacements:
             for owner, count in wanted.items()
         )
         return Counter(each.group for each in coming)
+
+    def _unix(self, instant: Instant) -> UnixTime:
+        return UnixTime(self._timeline.now + instant - self._timeline.passed)
 
 
 def status_of(

@@ -38,15 +38,13 @@ class Agreement:
         """Did plans come to save much more within the planned time?"""
         return now - self.grew < planned_time
 
-    def young(self, plan: ConsolidationPlan, now: Instant, planned_time: Seconds) -> set[NodeName]:
-        """The plan's nodes that must not go yet. Those that are due do not wait for plans to stop saving more."""
-        young = {name for name, since in self.since.items() if now - since < planned_time}
-        if self.is_growing(now, planned_time):
-            young |= {
-                each.name
-                for move in plan.moves
-                if move.reason == "Underutilized"
-                for each in move.leaving
-                if now - self.since[each.name] < _LONGEST * planned_time
-            }
-        return young
+    def ripe_at(self, plan: ConsolidationPlan, planned_time: Seconds) -> dict[NodeName, Instant]:
+        """When each of the plan's nodes may go, if later plans are like this one. Those that are due do not wait for plans to
+        stop saving more."""
+        found: dict[NodeName, Instant] = {}
+        for move in plan.moves:
+            for each in move.leaving:
+                since = self.since[each.name]
+                steady = self.grew + planned_time if move.reason == "Underutilized" else since
+                found[each.name] = Instant(max(since + planned_time, min(steady, since + _LONGEST * planned_time)))
+        return found

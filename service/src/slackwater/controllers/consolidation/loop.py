@@ -12,6 +12,7 @@ waits.
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from slackwater.cluster.nodegroups.status import Grow, NodeGroupStatus, ScaleUpInfo
 from slackwater.controllers.consolidation.agreement import Agreement
@@ -97,6 +98,8 @@ class ConsolidationLoop:
         #: The nodes that the last plan found due, and why it keeps each node that does not go.
         self._due: frozenset[NodeName] = frozenset()
         self._kept: Mapping[NodeName, KeptNode] = {}
+        #: When each node that it has go may go, if later plans are like it.
+        self._ripe_at: Mapping[NodeName, Instant] = {}
 
     # --- sense ------------------------------------------------------------------------------------------------------------
 
@@ -140,8 +143,7 @@ class ConsolidationLoop:
 
     def inquiry(self, state: ScaleDownState | None) -> ConsolidationInquiry | None:
         """What is to be planned; None while moves or removals run, before the interval is over, or if consolidation is off."""
-        policy, now = self._policy(), self._clock()
-        early = self._planned_at is not None and now - self._planned_at < policy.interval
+        policy, early = self._policy(), self._clock() < self.next_plan_at()
         if not policy.enabled or self._batch.running or early or state is None or state.deleted_set:
             return None
         unix = self._steady()
@@ -151,6 +153,19 @@ class ConsolidationLoop:
         return ConsolidationInquiry(
             policy=policy, moved=dict(self._moved), moved_before=dict(self._moved_before), busy=self._busy()
         )
+
+    def next_plan_at(self) -> Instant:
+        """When the interval since the last plan is over."""
+        return Instant(float("-inf") if self._planned_at is None else self._planned_at + self._policy().interval)
+
+    def ripe_at(self) -> Instant | None:
+        """When a plan may begin more, if plans stay like the last one, and one is made at each end of the interval; None if no
+        node waits."""
+        now, interval = self._clock(), self._policy().interval
+        if self._planned_at is None or not (waiting := [at for at in self._ripe_at.values() if at > now]):
+            return None
+        plans = ceil((min(waiting) - self._planned_at) / interval) if interval else 1
+        return Instant(max(min(waiting), self._planned_at + plans * interval))
 
     def words(self, node: NodeName) -> list[tuple[UnremovableReason, str]]:
         """What the last plans do with the node, or why the last one keeps it, as a reason with a text; empty if there is
@@ -202,13 +217,14 @@ class ConsolidationLoop:
             self._planned_at = now = self._clock()
             self._due, self._kept = frozenset(plan.due), {each.node: each for each in plan.kept}
             self._agreement.note(plan, now)
+            self._ripe_at = self._agreement.ripe_at(plan, self._policy().planned_time)
             if healthy:
                 batch = begun(
                     plan.moves,
                     group_status,
                     self._steady(),
                     disruptions,
-                    young=self._agreement.young(plan, now, self._policy().planned_time),
+                    young={node for node, at in self._ripe_at.items() if now < at},
                     there=self._nodes() - removing,
                     most=self._most_leaving,
                 )
