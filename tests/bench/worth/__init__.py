@@ -1,0 +1,1 @@
+"""`slackwater worth` beside what the service then does with the same cluster."""
