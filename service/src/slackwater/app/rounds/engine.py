@@ -146,7 +146,7 @@ class Rounds:
             pace=pace,
             observer=observer,
         )
-        self._replacements = Replacements(self.cluster, cluster, settings, self.timeline)
+        self._replacements = Replacements(self.cluster, cluster, settings, self.timeline, quota=self._quota)
         self._state = ScaleDownState()
         self._plan: _Plan | None = None
         #: When the next loop may do something; None: not before something changes.

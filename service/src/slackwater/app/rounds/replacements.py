@@ -29,10 +29,11 @@ from slackwater_protocol.durations import seconds
 
 
 class Replacements:
-    """Consolidation of one cluster. `plan`: the last one; None before the first, and if consolidation is off."""
+    """Consolidation of one cluster. `plan`: the last one; None before the first, and if consolidation is off. `quota`: a plan is
+    used until so many nodes have begun to go."""
 
-    def __init__(self, cluster: VirtualCluster, read: Cluster, settings: Settings, timeline: Timeline) -> None:
-        self._cluster, self._timeline = cluster, timeline
+    def __init__(self, cluster: VirtualCluster, read: Cluster, settings: Settings, timeline: Timeline, *, quota: int) -> None:
+        self._cluster, self._timeline, self._quota = cluster, timeline, quota
         self._prices = every_price(settings, overlays=read.price_overlays, table=read.price_table)
         self._rules = consolidation_rules_of(settings, scale_up_policy_of(settings, prices=self._prices, plan_steps=0))
         policy = self._rules.policy
@@ -105,7 +106,7 @@ class Replacements:
     def _left(self, resting: frozenset[PodUid]) -> ConsolidationPlan | None:
         """What the last plan still has to do; None if another one is to be made. The service plans again, mostly the same. Left
         out are moves of nodes that got moved pods, and those that need new nodes of other moves."""
-        if self.plan is None or not self._usable:
+        if self.plan is None or not self._usable or len(self._begun) >= self._quota:
             return None
         if not self._begun:
             return self.plan

@@ -183,9 +183,7 @@ class VirtualDrains:
             return UnremovableReason.NOT_ENOUGH_PDB.text
         cluster.drop(pod)
         new = cluster.successor(pod, now)
-        to = drain.destinations.get(pod.uid)
-        if to is None or not self._scheduler.may_run_on(cluster, new, to):
-            to = self._scheduler.node_for(cluster, new)
+        to = self._scheduler.node_for(cluster, new, planned=drain.destinations.get(pod.uid))
         if to is None:
             cluster.bind(pod, drain.node.name)
             return UnremovableReason.NO_PLACE.text
