@@ -1,4 +1,4 @@
-"""The generated cluster of the bench of `worth` is one that kube-scheduler could have made, and that the configuration prices."""
+"""The cluster that the bench of `worth` generates is one that kube-scheduler could have made, and has configured prices."""
 
 import yaml
 

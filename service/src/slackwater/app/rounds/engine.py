@@ -443,7 +443,7 @@ class Rounds:
             return UnixTime(now + self._pauses[0])  # what cannot be emptied is given up after a while
         found = [max(min(waits), now) + self._interval] if (waits := self._waits(plan)) else []
         if (planned := self._replacements.next_at) is not None:
-            found.append(max(planned, now))
+            found.append(max(planned, now + _BEHIND))  # a tick later, since nothing began at this one
         if found:
             return UnixTime(min(found))
         if self._pause == len(self._pauses):

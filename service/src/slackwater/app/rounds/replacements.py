@@ -29,8 +29,8 @@ from slackwater_protocol.durations import seconds
 
 
 class Replacements:
-    """Consolidation of one cluster. `plan`: the last one; None before the first, and if consolidation is off. `quota`: a plan is
-    used until so many nodes have begun to go."""
+    """Consolidation of one cluster. `plan`: the last one; None before the first, and if consolidation is off. `quota`: for so
+    many nodes that begin to go a plan is used."""
 
     def __init__(self, cluster: VirtualCluster, read: Cluster, settings: Settings, timeline: Timeline, *, quota: int) -> None:
         self._cluster, self._timeline, self._quota = cluster, timeline, quota
