@@ -99,8 +99,8 @@ def workloads(size: float, seed: int, density: int = 1) -> Iterator[Json]:
         if number % 2 == 0:
             yield _budget(namespace, name, maxUnavailable=density)
     for number in range(round(12 * size)):
-        name, chosen = f"db-{number}", {"nodeSelector": {_POOL: "memory"}}
-        yield _controller("StatefulSet", "search", name, 3000, 24 << 10, replicas=3, **chosen)
+        name = f"db-{number}"
+        yield _controller("StatefulSet", "search", name, 3000, 24 << 10, replicas=3, nodeSelector={_POOL: "memory"})
         yield _budget("search", name, minAvailable=2)
     for number in range(round(10 * size)):
         tolerations = [{"key": "spot", "operator": "Exists"}]
