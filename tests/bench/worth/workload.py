@@ -22,8 +22,6 @@ _POOL: Final = "example.com/pool"
 _GPU: Final = "nvidia.com/gpu"
 #: What a node keeps for itself, in milliCPU.
 _RESERVED: Final = 90
-#: The cluster's size without a factor.
-NODES: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +44,8 @@ TYPES: Final = (
     NodeType(name="m5.xlarge", pool="general", cpus=4, memory_gib=15, micros=192_000),
     NodeType(name="r5.xlarge", pool="memory", cpus=4, memory_gib=31, micros=252_000),
 )
+#: The cluster's size without a factor.
+NODES: Final = sum(each.nodes for each in TYPES)
 PRICES: Final[Mapping[str, int]] = {each.name: each.micros for each in TYPES}
 _TAINTS: Final[Mapping[str, list[Json]]] = {
     "spot": [{"key": "spot", "value": "true", "effect": "NoSchedule"}],

@@ -16,6 +16,7 @@ from slackwater_protocol.agent_versions import _NAMES
 from slackwater_protocol.units import LARGEST
 from tests.bench.karpenter import inputs, play
 from tests.bench.simulation import bills
+from tests.bench.worth import workload
 from tests.loads import shapes
 from tests.unit.docs.page_numbers import Stated, stated
 from tests.unit.layout.test_shape import MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION
@@ -172,6 +173,10 @@ BENCHED: Final[tuple[Stated, ...]] = (
     ),
     stated("benchmarks", "{:.0f} % of each Deployment's pods end", 100 * (1 - play.STAYING)),
     stated("benchmarks", "no pod has been pending for {:g} s", play.REST_SECONDS),
+    stated("benchmarks", "kube-scheduler alone fills {} nodes of four types", workload.NODES),
+    stated(
+        "benchmarks", "come, gone or moved for {:g} s", *source("tests/bench/worth/__main__.py", r"^_REST_SECONDS.* = ([\d.]+)")
+    ),
     stated(
         "benchmarks",
         "while {} more important ones preempt",
