@@ -53,7 +53,7 @@ from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod, a_vertical, amounts
 from tests.support.growing import Growing
 from tests.support.nodegroups import a_group
-from tests.support.ops import no_history, ops_app
+from tests.support.ops import Ready, no_history, ops_app
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 
 #: The wall's clock of every cluster here: cluster states are the same each time.
@@ -109,11 +109,6 @@ _LABELS: Final = tuple(
     {NODE_GROUP: f"pool-{number % 4}", ZONE: f"zone-{number % 3}", INSTANCE_TYPE: f"standard-{16 if number % 2 else 32}"}
     for number in range(12)
 )
-
-
-class Ready:
-    ready = True
-    unlisted: tuple[str, ...] = ()
 
 
 def a_large_state_machine(n_nodes: int, pods_each: int) -> StateMachine:

@@ -3,14 +3,32 @@
 from typing import Any
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http import ops
 from slackwater.adapters.http.dashboard.routes import OpenStreams
+from slackwater.adapters.http.status import SettingsView
+from slackwater.app.settings.model import Settings
+from slackwater.app.settings.reading import as_file
 from slackwater.controllers.leadership.metrics import alone
 from slackwater.model.history import PastOfObject, Remembered
+from slackwater.model.ids import Instant
 from slackwater.ports.clock import unix_time
 from slackwater.ports.protocols import Explained, Question, Supposed, WhatIfRefused
 from slackwater.runtime.decision_log import DecisionLog
+from slackwater.runtime.state_machine import StateMachine
+from tests.support import installed
+
+
+class Ready:
+    """What readiness waits for: nothing, or what has not been listed yet."""
+
+    def __init__(self, *unlisted: str) -> None:
+        self.unlisted = unlisted
+
+    @property
+    def ready(self) -> bool:
+        return not self.unlisted
 
 
 async def explains_nothing(_what: Explained, _namespace: str, _name: str) -> bytes:
@@ -30,6 +48,11 @@ def ops_app(**given: Any) -> FastAPI:
     """`adapters.http.ops.ops_app` with the arguments that are given."""
     wall = given.get("wall", unix_time)
     others = {
+        "state_machine": StateMachine(installed.POLICY),
+        "readiness": Ready(),
+        "registry": CollectorRegistry(),
+        "settings": SettingsView(as_file(Settings())),
+        "clock": lambda: Instant(0.0),
         "autoscaler": lambda: None,
         "event_sources": dict,
         "leader": alone,

@@ -8,11 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from msgspec import structs
-from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.status import SettingsView
 from slackwater.app.explain.service import ExplainService
-from slackwater.app.settings import Settings, as_file
+from slackwater.app.settings import Settings
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.cluster.nodegroups.status import NodeGroupStatus
 from slackwater.controllers.policy import Policy
@@ -44,11 +42,6 @@ NOW = Instant(100.0)
 _POLICY = installed.POLICY
 NOTHING_ELSE = AuxiliaryObjects(namespaces={"default": {}}, storage=Storage(), daemons=())
 OWNED = EvictionFacts(owner=Owner("apps", "ReplicaSet", "web"))
-
-
-class Ready:
-    ready = True
-    unlisted: tuple[str, ...] = ()
 
 
 class Bench:
@@ -83,14 +76,7 @@ class Bench:
             steady=lambda: UnixTime(1e9),
             history=history,
         )
-        self.app: Any = ops_app(
-            state_machine=self.state_machine,
-            readiness=Ready(),
-            registry=CollectorRegistry(),
-            settings=SettingsView(as_file(Settings())),
-            clock=lambda: NOW,
-            explain=self.explaining,
-        )
+        self.app: Any = ops_app(state_machine=self.state_machine, clock=lambda: NOW, explain=self.explaining)
 
     def tell(self, event: Event) -> None:
         self.state_machine.apply(event, NOW)

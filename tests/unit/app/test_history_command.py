@@ -6,20 +6,14 @@ from typing import Any
 import httpx
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.status import SettingsView
-from slackwater.app.settings import Settings, as_file
 from slackwater.cli.main import main
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History, past_of
 from slackwater.model.history import HistoryAction, HistoryEntry, PastOfObject, Remembered
-from slackwater.model.ids import Instant
-from slackwater.runtime.state_machine import StateMachine
-from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.http_answers import answering
-from tests.support.ops import ops_app
+from tests.support.ops import Ready, ops_app
 
 NOW_MS = 1_700_000_100_000
 LOW = HistoryEntry(
@@ -39,11 +33,6 @@ def a_history(*entries: HistoryEntry) -> History:
     return history
 
 
-class Ready:
-    ready = False
-    unlisted = ("pods",)
-
-
 async def get(path: str, history: History) -> tuple[int, Any]:
     """The answer of the ops listener of a service that has not listed everything yet."""
 
@@ -51,14 +40,7 @@ async def get(path: str, history: History) -> tuple[int, Any]:
         since_ms = None if since is None else NOW_MS - round(since * 1000)
         return past_of(history, what, f"{namespace}/{name}" if namespace else name, since_ms=since_ms)
 
-    app: Any = ops_app(
-        state_machine=StateMachine(installed.POLICY),
-        readiness=Ready(),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-        what_happened=what_happened,
-    )
+    app: Any = ops_app(readiness=Ready("pods"), what_happened=what_happened)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://ops") as http:
         answer = await http.get(path)
     return answer.status_code, answer.json()

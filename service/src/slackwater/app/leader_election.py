@@ -180,9 +180,10 @@ def lease_name(settings: Settings) -> str:
 
 
 @asynccontextmanager
-async def open_election(settings: Settings, client: ApiPort, rng: Random, times: Times = Times()) -> AsyncIterator[Election]:
+async def open_election(settings: Settings, client: ApiPort, rng: Random) -> AsyncIterator[Election]:
     """Opens the election and the forwarder to the leader. `client` must not be a `LedApi`, which writes only while this replica
     leads: a replica writes the Lease to become the leader."""
+    times = Times()
     election = Election(settings, client, place=own_identity(), rng=rng, times=times)
     async with AsyncExitStack() as stack:
         if election.mode != "none":

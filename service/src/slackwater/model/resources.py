@@ -127,8 +127,8 @@ def effective_nanos(asked: int, reported: tuple[int, int] | None, *, infeasible:
     return max(actual, allocated) if infeasible else max(asked, actual, allocated)
 
 
-def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: int | None, overhead: int) -> int:
-    """The pod's request of one resource: the most that runs at the same time, or `pod_level` if that is set, plus `overhead`.
+def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: int | None) -> int:
+    """The pod's request of one resource: the most that runs at the same time, or `pod_level` if that is set, without overhead.
 
     The formula is that of k8s.io/component-helpers/resource as kube-scheduler calls it. During an in-place resize the status
     counts too, both that of the containers and that of the pod; how it counts depends on the version
@@ -146,7 +146,7 @@ def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: i
             highest = max(highest, sidecars)
         else:
             highest = max(highest, sidecars + nanos)
-    return (max(running, highest) if pod_level is None else pod_level) + overhead
+    return max(running, highest) if pod_level is None else pod_level
 
 
 def rounded_up(*, cpu_nanos: int, memory_nanos: int) -> Amounts:

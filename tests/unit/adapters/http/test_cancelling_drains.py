@@ -4,23 +4,13 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.ops import CancelResult
-from slackwater.adapters.http.status import SettingsView
-from slackwater.app.settings import Settings, as_file
-from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.state_machine import StateMachine
-from tests.support import installed
+from slackwater.model.ids import NodeName
 from tests.support.callers import showing
 from tests.support.ops import ops_app
 
 pytestmark = pytest.mark.anyio
-
-
-class Ready:
-    ready = True
-    unlisted: tuple[str, ...] = ()
 
 
 async def post(
@@ -32,14 +22,7 @@ async def post(
         asked.append(node)
         return answer
 
-    app: Any = ops_app(
-        state_machine=StateMachine(installed.POLICY),
-        readiness=Ready(),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-        cancel_drain=cancel,
-    )
+    app: Any = ops_app(cancel_drain=cancel)
     transport = httpx.ASGITransport(app=showing(app, certificate), client=(host, 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         return await http.post("/drains/n1/cancel", headers=headers), asked

@@ -31,21 +31,12 @@ from slackwater.runtime.decision_log import DecisionLog
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, amounts
-from tests.support.ops import ops_app
+from tests.support.ops import Ready, ops_app
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
 NOW = Instant(100.0)
-
-
-class Ready:
-    def __init__(self, *unlisted: str) -> None:
-        self.unlisted = unlisted
-
-    @property
-    def ready(self) -> bool:
-        return not self.unlisted
 
 
 def a_state_machine(n_nodes: int = 3) -> StateMachine:

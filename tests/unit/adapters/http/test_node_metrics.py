@@ -2,12 +2,8 @@
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from slackwater.adapters.http.status import SettingsView
-from slackwater.app.settings import Settings, as_file
-from slackwater.model.ids import Instant
 from slackwater.runtime.state_machine import StateMachine
 from tests.support.builders import a_node, a_vertical, amounts
 from tests.support.growing import Growing
@@ -18,20 +14,9 @@ pytestmark = pytest.mark.anyio
 CPU, MEM = "slackwater_node_cpu_resources_current", "slackwater_node_mem_resources_current"
 
 
-class Ready:
-    ready = True
-    unlisted = ()
-
-
 async def scraped(state_machine: StateMachine) -> dict[tuple[str, str, str], float]:
     """By (metric, node, field)."""
-    app = ops_app(
-        state_machine=state_machine,
-        readiness=Ready(),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-    )
+    app = ops_app(state_machine=state_machine)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://ops") as http:
         text = (await http.get("/metrics")).text
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
@@ -61,13 +46,7 @@ async def test_labels_are_escaped_and_taken_from_the_node() -> None:
     cluster = Growing()
     labels = {"topology.kubernetes.io/zone": "zone-a", "slackwater.dev/node-group": 'odd"group\\'}
     cluster.has_node(a_node("n", labels=labels))
-    app = ops_app(
-        state_machine=cluster.state_machine,
-        readiness=Ready(),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-    )
+    app = ops_app(state_machine=cluster.state_machine)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://ops") as http:
         families = list(text_string_to_metric_families((await http.get("/metrics")).text))
     reported = {(s.labels["node_group"], s.labels["availability_zone"]) for family in families for s in family.samples}

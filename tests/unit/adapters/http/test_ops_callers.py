@@ -10,18 +10,13 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http import bounded_http
 from slackwater.adapters.http.bounded_http import MAX_HEAD_BYTES
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.ops import CancelResult
-from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app
-from slackwater.app.settings import Settings, as_file
-from slackwater.model.ids import Instant, NodeName
-from slackwater.runtime.state_machine import StateMachine
-from tests.support import installed
+from slackwater.model.ids import NodeName
 from tests.support.ops import ops_app
 from tests.support.pki import Pki
 
@@ -37,11 +32,6 @@ CLAIMS = {
     "x-client-cert": "CN=admin",
     "ssl-client-verify": "SUCCESS",
 }
-
-
-class Ready:
-    ready = True
-    unlisted: tuple[str, ...] = ()
 
 
 class Ops:
@@ -70,14 +60,7 @@ class Ops:
 @asynccontextmanager
 async def an_ops_listener(certificates: Certificates | None = None) -> AsyncIterator[Ops]:
     ops = Ops()
-    app: Any = ops_app(
-        state_machine=StateMachine(installed.POLICY),
-        readiness=Ready(),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-        cancel_drain=ops.cancel,
-    )
+    app: Any = ops_app(cancel_drain=ops.cancel)
     with listen("ops", "0.0.0.0", 0) as sock:
         ops.port = sock.getsockname()[1]
         async with anyio.create_task_group() as group:

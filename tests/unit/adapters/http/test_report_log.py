@@ -6,23 +6,12 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
-from slackwater.adapters.http.status import SettingsView
-from slackwater.app.settings import Settings, as_file
-from slackwater.model.ids import Instant
 from slackwater.ports.protocols import NothingThere
-from slackwater.runtime.state_machine import StateMachine
-from tests.support import installed
-from tests.support.ops import ops_app
+from tests.support.ops import Ready, ops_app
 
 pytestmark = pytest.mark.anyio
 PARTS = [b'{"line":"began"}\n', b'{"line":"sample"}\n']
-
-
-class Ready:
-    ready = False
-    unlisted = ("pods",)
 
 
 class Log:
@@ -53,14 +42,7 @@ async def none_is_written(_since: float | None, /) -> AsyncGenerator[bytes, None
 
 def client(log: Any) -> httpx.AsyncClient:
     """Of a service that has not listed everything yet."""
-    app: Any = ops_app(
-        state_machine=StateMachine(installed.POLICY),
-        readiness=Ready(),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-        report_log=log,
-    )
+    app: Any = ops_app(readiness=Ready("pods"), report_log=log)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://ops")
 
 

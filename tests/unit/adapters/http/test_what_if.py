@@ -4,28 +4,13 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
 from slackwater.adapters.http.questions import LARGEST_BODY
-from slackwater.adapters.http.status import SettingsView
-from slackwater.app.settings import Settings, as_file
-from slackwater.model.ids import Instant
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
-from slackwater.runtime.state_machine import StateMachine
-from tests.support import installed
 from tests.support.callers import showing
-from tests.support.ops import ops_app
+from tests.support.ops import Ready, ops_app
 
 pytestmark = pytest.mark.anyio
-
-
-class Ready:
-    def __init__(self, *unlisted: str) -> None:
-        self.unlisted = unlisted
-
-    @property
-    def ready(self) -> bool:
-        return not self.unlisted
 
 
 class PermitService:
@@ -52,14 +37,7 @@ async def post(
     waits_for: str = "",
     **headers: str,
 ) -> httpx.Response:
-    app: Any = ops_app(
-        state_machine=StateMachine(installed.POLICY),
-        readiness=Ready(*filter(None, [waits_for])),
-        registry=CollectorRegistry(),
-        settings=SettingsView(as_file(Settings())),
-        clock=lambda: Instant(0.0),
-        what_if=permit_service,
-    )
+    app: Any = ops_app(readiness=Ready(*filter(None, [waits_for])), what_if=permit_service)
     transport = httpx.ASGITransport(app=showing(app, certificate), client=(host, 1234))
     async with httpx.AsyncClient(transport=transport, base_url="http://ops") as http:
         return await http.post(f"/simulate/{question}", content=body, headers=headers)

@@ -34,6 +34,7 @@ _CONFLICT: Final = 409
 _OK: Final = 200
 _CREATED: Final = frozenset({200, 201})
 _READ_SECONDS: Final = 5.0
+_WRITE_SECONDS: Final = 10.0
 _CONFIG_MAP: Final = ObjectDecoder(ConfigMapWire)
 
 
@@ -70,11 +71,10 @@ class ConfigMapWriter:
     the object is read and the patch is sent once more.
     """
 
-    def __init__(self, client: ApiPort, *, namespace: str, name: str, timeout_seconds: float = 10.0) -> None:
+    def __init__(self, client: ApiPort, *, namespace: str, name: str) -> None:
         self._client = client
         self._path = f"/api/v1/namespaces/{namespace}/configmaps"
         self._namespace, self._name = namespace, name
-        self._timeout = timeout_seconds
         self._failing = False
         #: The resource version as last read or written; "" if unknown.
         self._version = ""
@@ -103,19 +103,19 @@ class ConfigMapWriter:
         if answer.status == _NOT_FOUND:
             metadata = {"name": self._name, "namespace": self._namespace, "annotations": annotations}
             new = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            answer = await ask(self._client, "POST", self._path, new, timeout_seconds=self._timeout)
+            answer = await ask(self._client, "POST", self._path, new, timeout_seconds=_WRITE_SECONDS)
         self._version = _version(answer) if answer.status in _CREATED else ""
         return answer.status, answer.body[:300].decode(errors="replace")
 
     async def _patched(self, data: dict[str, str], annotations: dict[str, str]) -> Response:
         path = f"{self._path}/{self._name}"
         if not self._version:
-            found = await get(self._client, path, timeout_seconds=self._timeout)
+            found = await get(self._client, path, timeout_seconds=_WRITE_SECONDS)
             if found.status not in _CREATED:
                 return found
             self._version = _version(found)
         patch = {"metadata": {"resourceVersion": self._version, "annotations": annotations}, "data": data}
-        return await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=self._timeout)
+        return await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=_WRITE_SECONDS)
 
 
 def _version(answer: Response) -> str:

@@ -44,6 +44,7 @@ class RecorderConfig:
     max_entries: int = 4_096
 
 
+_CONTROLLER: Final = "slackwater.dev/slackwater"
 _Words = tuple[PodUid, str, str]  # (pod, reason, note)
 
 
@@ -67,14 +68,12 @@ class Recorder:
         instance: str,
         now: Callable[[], datetime],
         clock: Callable[[], float],
-        controller: str = "slackwater.dev/slackwater",
         config: RecorderConfig | None = None,
     ) -> None:
         self._client = client
         self._instance = instance
         self._now = now
         self._clock = clock
-        self._controller = controller
         self._config = config or RecorderConfig()
         self._entries: OrderedDict[_Words, _Entry] = OrderedDict()  # the one announced longest ago comes first
         self._names = count()
@@ -141,7 +140,7 @@ class Recorder:
             "kind": "Event",
             "metadata": {"name": name, "namespace": effect.key.namespace or _OF_NODES},
             "eventTime": _micro_time(now),
-            "reportingController": self._controller,
+            "reportingController": _CONTROLLER,
             "reportingInstance": self._instance,
             "action": "Scheduling",
             "reason": effect.reason,

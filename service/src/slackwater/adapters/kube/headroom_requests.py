@@ -148,6 +148,7 @@ def _limit(name: str, text: Quantity) -> int:
 _OK: Final = 200
 #: Limit of writes after one loop of the autoscaler; the other statuses wait for the next loop.
 _MOST: Final = 50
+_TIMEOUT_SECONDS: Final = 10.0
 
 
 class BufferStatusWriter:
@@ -159,10 +160,9 @@ class BufferStatusWriter:
     never changes a successor of the same name.
     """
 
-    def __init__(self, client: ApiPort, *, now: Callable[[], str], timeout_seconds: float = 10.0) -> None:
+    def __init__(self, client: ApiPort, *, now: Callable[[], str]) -> None:
         self._client = client
         self._now = now
-        self._timeout = timeout_seconds
 
     async def write(self, wanted: Iterable[tuple[CapacityBuffer, BufferStatus]]) -> int:
         """Writes the statuses that differ from the buffers' present ones, at most `_MOST`; returns how many it wrote."""
@@ -180,7 +180,7 @@ class BufferStatusWriter:
         patch = {"metadata": {"uid": buffer.uid}, "status": status}  # null removes a field
         path = f"{object_path(BUFFERS_PATH, buffer.key)}/status"
         try:
-            answer = await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=self._timeout)
+            answer = await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=_TIMEOUT_SECONDS)
             code, words = answer.status, answer.body[:300].decode(errors="replace")
         except KubeError as error:
             code, words = 0, str(error)

@@ -139,7 +139,7 @@ class _Containers(NamedTuple):
             return missing if nanos is None else nanos
 
         inits = [InitRequest(filled(asked), sidecar) for asked, sidecar in self.inits]
-        return pod_nanos(apps=[filled(asked) for asked in self.apps], inits=inits, pod_level=None, overhead=0)
+        return pod_nanos(apps=[filled(asked) for asked in self.apps], inits=inits, pod_level=None)
 
     def each(self) -> Iterable[ResourceListAmounts]:
         return (*self.apps, *(asked for asked, _ in self.inits))
@@ -156,7 +156,7 @@ class _Containers(NamedTuple):
             for name, nanos in asked.rest:
                 inits[name].append(InitRequest(nanos, sidecar))
         names = dict.fromkeys((*apps, *inits))
-        return {name: pod_nanos(apps=apps[name], inits=inits[name], pod_level=None, overhead=0) for name in names}
+        return {name: pod_nanos(apps=apps[name], inits=inits[name], pod_level=None) for name in names}
 
 
 class Ask:

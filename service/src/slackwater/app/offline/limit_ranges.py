@@ -59,7 +59,6 @@ def totals(spec: Object, which: str) -> Totals:
             apps=[each[name] for each in apps if name in each],
             inits=[InitRequest(each[name], sidecar) for each, sidecar in inits if name in each],
             pod_level=whole.get(name),
-            overhead=0,
         )
         for name in names
     }

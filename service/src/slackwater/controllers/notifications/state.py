@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.controllers.notifications.alerts import ALERTS, Alert
+from slackwater.controllers.notifications.alerts import ALERTS
 from slackwater.controllers.notifications.metric_history import Labels, MetricHistory, Samples
 from slackwater.model.ids import Instant
 
@@ -39,9 +39,9 @@ class NotificationPolicy:
 class Notifications:
     """The state. `observe` is called once a minute."""
 
-    def __init__(self, policy: NotificationPolicy, alerts: tuple[Alert, ...] = ALERTS) -> None:
+    def __init__(self, policy: NotificationPolicy) -> None:
         self._policy = policy
-        self._alerts = {alert.name: alert for alert in alerts if alert.holds is not None}
+        self._alerts = {alert.name: alert for alert in ALERTS if alert.holds is not None}
         self._history = MetricHistory()
         self._held: dict[Key, int] = {}  #: for how many minutes each condition has held
         self._firing: dict[Key, float] = {}

@@ -13,6 +13,7 @@ from slackwater.sandbox.embedded.queue import PodObservation
 #: Calls a verb of the extender with this body. Returns the status and body of the answer; raises `ConnectionLost` if none came.
 Ask = Callable[[str, bytes], Awaitable[tuple[int, bytes]]]
 _OK: Final = 200
+_TIMEOUT_SECONDS: Final = 5.0
 
 
 class ExtenderError(Exception):
@@ -33,12 +34,11 @@ class Filtered:
 
 
 class ExtenderClient:
-    """Calls the extender's four verbs with node names (`nodeCacheCapable`). Each call ends within `timeout_seconds`. `calls`
+    """Calls the extender's four verbs with node names (`nodeCacheCapable`). Each call ends within five seconds. `calls`
     and `errors` count by verb."""
 
-    def __init__(self, ask: Ask, *, timeout_seconds: float = 5.0) -> None:
+    def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._timeout = timeout_seconds
         self.calls: dict[str, int] = {}
         self.errors: dict[str, int] = {}
 
@@ -91,7 +91,7 @@ class ExtenderClient:
 
     async def _answer(self, verb: str, body: bytes) -> Any:
         try:
-            with anyio.fail_after(self._timeout):
+            with anyio.fail_after(_TIMEOUT_SECONDS):
                 status, answer = await self._ask(verb, body)
         except (TimeoutError, ConnectionLost) as error:
             raise ExtenderError(f"{verb}: {str(error) or 'no answer in time'}") from error

@@ -41,10 +41,11 @@ _LEAST_SAMPLE: Final = 100
 #: The reason of a condition after an attempt that ended with an error, not with a rejection.
 _ERROR: Final = "SchedulerError"
 _CREATED: Final = 201
+_NAME: Final = "slackwater"
 
 
 class Scheduler:
-    """Schedules the pods with schedulerName `name`. `binds`: the scheduler binds by itself, otherwise by the extender's bind.
+    """Schedules the pods with schedulerName slackwater. `binds`: it binds by itself, otherwise by the extender's bind.
     Its own bind reaches the API server after `bind_delay()` seconds, even if the scheduler has ended by then. `rng` breaks
     ties."""
 
@@ -55,18 +56,15 @@ class Scheduler:
         ask: Ask,
         *,
         rng: Random,
-        name: str = "slackwater",
         binds: bool = True,
         lag: Callable[[], float] = lambda: 0.0,
         bind_delay: Callable[[], float] = lambda: 0.0,
-        timeout_seconds: float = 5.0,
     ) -> None:
-        self.extender = ExtenderClient(ask, timeout_seconds=timeout_seconds)
+        self.extender = ExtenderClient(ask)
         self.attempts: dict[str, int] = {}  #: the number of scheduling cycles by UID
         self._api = api
         self._timers = timers
         self._rng = rng
-        self._name = name
         self._binds = binds
         self._lag = lag
         self._bind_delay = bind_delay
@@ -144,7 +142,7 @@ class Scheduler:
             self._queue.add(change.key)
 
     def _waits(self, pod: PodObservation) -> bool:
-        ours = pod.spec.get("schedulerName") == self._name
+        ours = pod.spec.get("schedulerName") == _NAME
         return ours and pod.alive and not pod.node and not pod.spec.get("schedulingGates") and pod.uid not in self._assumed
 
     # --- a cycle ----------------------------------------------------------------------------------------------------------
@@ -325,7 +323,7 @@ class Scheduler:
 
     def _delete(self, victim: PodObservation, preemptor: PodObservation) -> None:
         path = f"/api/v1/namespaces/{victim.key[0]}/pods/{victim.key[1]}"
-        message = f"{self._name}: preempting to accommodate a higher priority pod {preemptor.uid}"
+        message = f"{_NAME}: preempting to accommodate a higher priority pod {preemptor.uid}"
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
         self._send("PATCH", f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
         self._send("DELETE", path, {"preconditions": {"uid": victim.uid}})

@@ -112,10 +112,10 @@ class Store:
         for notify in self.on_change:
             notify(kind, change)
 
-    def compact(self, keep: int = 0) -> None:
-        """Drops all but the newest `keep` changes of each type."""
+    def compact(self) -> None:
+        """Drops all changes of each type."""
         for stored_objects in self._objects_of_kind.values():
-            self._forget(stored_objects, keep)
+            self._forget(stored_objects, 0)
             stored_objects.changed.set()
             stored_objects.changed = anyio.Event()
 
