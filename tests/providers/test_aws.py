@@ -136,7 +136,7 @@ async def test_a_group_whose_size_does_not_count_machines_says_so_and_keeps_its_
     assert (len(there.instances), there.target, there.max_size) == (8, 8, 8)
     with pytest.raises(ProviderError, match=r"other.*vcpu"):
         await aws.grow(0, 1, "vcpus")
-    with pytest.raises(ProviderError, match=r"other.*weighted"):
+    with pytest.raises(ProviderError, match=r"other.*weights"):
         await aws.provider.delete(GroupName("weighted"), there.instances[:1], timeout_seconds=60)
 
 

@@ -150,8 +150,13 @@ async def test_a_group_that_cannot_be_read_keeps_its_nodes_and_the_others_go_on(
     assert (len(scenario.cloud.pool("a").machines), len(other.machines)) == (4, 0)
     cordoned = scenario.cordoned & set(scenario._shown)
     assert (list(scenario.state_machine.drains.nodes), cordoned, scenario.watched.evicted) == ([], set(), 0)
-    if not restart:
-        assert scenario.records[-1].group_status[GroupName("a")].closed(Instant(0.0)) == "it cannot be read: it is odd"
+    record, (node, *_) = scenario.records[-1], nodes
+    assert record.scale_down is not None
+    assert record.scale_down.reasons == {UnremovableReason.DISABLED_FOR_GROUP: 4}, "they are not nobody's"
+    assert record.group_status[GroupName("a")].closed(Instant(0.0)) == "it cannot be read: it is odd"
+    group = record.group_status[GroupName("a")].group
+    why = (UnremovableReason.DISABLED_FOR_GROUP, "it cannot be read: it is odd")
+    assert scenario.scale_down.held_back(NodeName(node), group, ready=True) == (None, [why])
     scenario.cloud.pool("a").unreadable = ""
     await scenario.pass_time(300)
     assert (scenario.sizes()["a"], scenario.unhappy()) == (1, [])

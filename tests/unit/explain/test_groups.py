@@ -4,12 +4,17 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from slackwater.cluster.nodegroups.registry import NodeGroupRegistry
+from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.controllers.scaleup.groups import NodeQuota, SkipReason
+from slackwater.controllers.scaleup.growable_groups import skip_reason_of
 from slackwater.explain.node_groups import explain_group
+from slackwater.model.ids import Instant
 from slackwater.model.nodegroups import GroupName
 from tests.support import installed
 from tests.support.builders import a_node, a_pod
 from tests.support.explaining import StatusSources
+from tests.support.nodegroups import a_group as a_provided_group
 from tests.support.scalingup import a_group, a_template
 
 POOL = GroupName("pool")
@@ -62,3 +67,19 @@ def test_a_group_is_not_needed_without_pending_pods() -> None:
 def test_a_group_that_a_plan_would_grow_says_so() -> None:
     reported = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", a_template(cpu="4")),))
     assert explain_group(reported.explain_input(), POOL, {}).reasons[0].code == "grows"
+
+
+def test_a_group_that_cannot_be_read_says_what_of_it() -> None:
+    """It is not at its maximum, though its sizes are not known."""
+    registry = NodeGroupRegistry(NodeGroupPolicy())
+    odd = replace(a_provided_group("pool", max_size=0), unreadable="NodePool pool: limits: cpu: much", template=None)
+    registry.observe([odd], {}, Instant(0.0))
+    status = registry.group_status[POOL]
+    why = skip_reason_of(status, status.closed(Instant(0.0)))
+    reported = StatusSources(nodes=(NODE,), pending=(a_pod("web", cpu="3"),), groups=(a_group("pool", skip_reason=why),))
+    answer = explain_group(reported.explain_input(), POOL, {})
+    assert (answer.reasons[0].code, answer.reasons[0].detail, answer.remedies) == (
+        "not-ready",
+        "it cannot be read: NodePool pool: limits: cpu: much",
+        (),
+    )

@@ -377,6 +377,14 @@ def test_a_group_that_could_never_be_read_shows_its_nodes_and_is_not_changed() -
         assert (status.ready, status.known, group_registry.due_cleanups(at(seconds))) == (("n",), False, ())
 
 
+def test_a_readable_group_counts_more_than_another_of_its_name() -> None:
+    odd = replace(a_group("a", provider="other"), unreadable="it is odd")
+    for groups in ([odd, a_group("a")], [a_group("a"), odd]):
+        group_registry = NodeGroupRegistry(NodeGroupPolicy())
+        group_registry.observe(groups, {}, at(0))
+        assert group_registry.group_status[GroupName("a")].known
+
+
 def test_a_group_that_is_gone_is_forgotten() -> None:
     group_registry = a_group_registry(a_group("a"), a_group("b"))
     group_registry.observe([a_group("b")], {}, at(1))

@@ -51,7 +51,8 @@ class NodeGroupRegistry:
         `observations` are the Nodes, by the ids of their instances.
         """
         silent_providers = frozenset(silent)
-        seen = {group.name: group for group in groups}
+        # A group of another provider may have the name that tells why a pool cannot be read.
+        seen = {group.name: group for group in sorted(groups, key=lambda group: not group.unreadable)}
         before, self._group_status = self._group_status, {}
         for name in sorted(
             {*seen, *(name for name, group_status in before.items() if group_status.group.provider in silent_providers)}
@@ -63,7 +64,7 @@ class NodeGroupRegistry:
                 )
                 continue
             assert group is not None
-            if memory is None:
+            if memory is None or (memory.group.unreadable and not group.unreadable):
                 memory = self._memories[name] = GroupMemory(group)
                 memory.starts.restore(self._expected_starts.get(name, ()))
             of_group = {i.id: observations[i.id] for i in group.instances if i.id in observations}

@@ -263,6 +263,8 @@ class ScaleDownLoop:
         does not begin now. A node whose room is kept as slack is no candidate."""
         if self.state is None:
             return None, []
+        if group.unreadable:
+            return None, [(UnremovableReason.DISABLED_FOR_GROUP, f"it cannot be read: {group.unreadable}")]
         policy, since = self._policy(), self.state.since(node)
         if since is None:
             pauses = (pause(node, self.state, policy, self._steady()) for pause in (backing_off, rechecked_later))

@@ -143,8 +143,10 @@ _OF_GROUPS: Final = (
 
 def rules_of(group: NodeGroup, policy: ScaleDownPolicy) -> ScaleDownPolicy:
     """The policy for the nodes of one group. Each value comes from the first of these that sets it: 1. the configuration of the
-    group;  2. its provider;  3. the configuration for all groups."""
+    group;  2. its provider;  3. the configuration for all groups. Nodes of a group that cannot be read are not removed."""
     own, said = policy.groups.get(group.name, _UNSAID), dict[str, Any]()
     for source in (group.options, own):
         said |= {name: value for name in _OF_GROUPS if (value := getattr(source, name, None)) is not None}
+    if group.unreadable:
+        said["enabled"] = False
     return replace(policy, **said)

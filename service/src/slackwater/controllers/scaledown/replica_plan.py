@@ -136,7 +136,7 @@ def planning_input_of(
 ) -> Iterator[PlanningInput]:
     """The input of a plan that removes nodes, in a trial where pending pods have the room that the scale-up plan (`found`) gave
     them; it ends with the context."""
-    known = {name: each for name, each in group_status.items() if each.known}
+    known = {name: each for name, each in group_status.items() if each.answered}
     starting = {name for each in known.values() for name in each.starting}
     membership = Membership(each.group for each in known.values())
     members = ((name, membership.group_of(node)) for name, node in replica.nodes.items() if name not in starting)

@@ -69,7 +69,11 @@ def _groups(record: LoopRecord | None) -> Iterator[Metric]:
             "Nodes that the group has or was asked to have.",
             {group.name: group.target for group in groups},
         ),
-        ("node_group_healthiness", "1 if the group's provider answers.", {each.group.name: each.known for each in every}),
+        (
+            "node_group_healthiness",
+            "1 if the group's provider answers, and can read the group.",
+            {each.group.name: each.known for each in every},
+        ),
     ):
         yield gauge(_PREFIX + name, meaning, values, "node_group")
     backoffs = {
