@@ -106,7 +106,10 @@ def test_a_class_of_volumes_made_by_hand_need_not_exist_and_unknown_classes_are_
 
 
 _TAINT = "dedicated=gpu-jobs:NoSchedule"
-_PLAIN = structs.replace(a_node("plain", cpu="1", labels={"zone": "eu-a"}), scalars=(("example.com/foo", 2), ("pods", 110)))
+_PLAIN = structs.replace(
+    a_node("plain", cpu="1", labels={"zone": "eu-a"}, taints=(Taint(key="spot", effect="PreferNoSchedule"),)),
+    scalars=(("example.com/foo", 2), ("pods", 110)),
+)
 _GPU = structs.replace(
     a_node("gpu-1", cpu="2", labels={"zone": "eu-a"}, taints=(Taint(key="dedicated", value="gpu-jobs", effect="NoSchedule"),)),
     scalars=(("nvidia.com/gpu", 4), ("pods", 110)),
@@ -178,6 +181,9 @@ def test_a_claim_that_does_not_exist_is_named_with_the_one_that_does() -> None:
     [
         a_pod("web", cpu="9", tolerations=[Toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute")]),
         a_pod("web", cpu="9", tolerations=[Toleration("dedicated", "Equal", "other", "NoExecute")]),
+        a_pod(
+            "web", cpu="9", tolerations=[Toleration("spot", "Exists", "", "NoSchedule")]
+        ),  # of a taint that keeps nobody away
         structs.replace(beside("zone", "web"), labels=(("app", "web"),)),  # the first of a group that keeps together
         beside("zone", "database"),
         asking("9", scalars=(("amd.com/gpu", 1),)),

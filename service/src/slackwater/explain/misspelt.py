@@ -36,6 +36,8 @@ _MOST_NAMES: Final = 32
 _Label = tuple[str, str | None]
 #: The labels that there are: the values by key.
 _Known = Mapping[str, Set[str]]
+#: The effects that keep pods away.
+_KEEPING: Final = frozenset({"NoSchedule", "NoExecute"})
 #: Taints of which a pod has tolerations that the API server adds.
 _OF_KUBERNETES: Final = "node.kubernetes.io/"
 
@@ -245,7 +247,8 @@ def _taints(asked: PodQuery, nodes: Sequence[Node]) -> Iterator[Slip]:
     def tolerates(toleration: Toleration, taint: Taint) -> bool:
         return tolerated(taint, (toleration,), comparing=comparing)
 
-    repelling = [taint for taint in taints if not tolerated(taint, tolerations, comparing=comparing)]
+    keeping = [taint for taint in taints if taint.effect in _KEEPING]
+    repelling = [taint for taint in keeping if not tolerated(taint, tolerations, comparing=comparing)]
     for toleration in tolerations[:_MOST_NAMES]:
         if not toleration.key or any(tolerates(toleration, taint) for taint in taints):
             continue

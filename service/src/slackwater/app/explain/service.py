@@ -34,8 +34,8 @@ from slackwater.ports.protocols import Explained, NothingThere
 from slackwater.runtime.planner.process import Questions
 from slackwater.runtime.state_machine import StateMachine
 
-#: How many keys are looked at without a break: about 2 ms.
-_SLICE: Final = 4_000
+#: How many keys are looked at without a break: 1.2 ms if all are in the namespace, as measured.
+_SLICE: Final = 1_000
 #: For how many seconds a node has been a candidate for removal (None: it is none), and the reasons that keep it, with texts.
 HeldBack = tuple[float | None, Sequence[tuple[UnremovableReason, str]]]
 HeldBackOf = Callable[[NodeName, NodeGroup], HeldBack]
