@@ -283,7 +283,12 @@ def test_classes_of_priority_and_runtime_count_for_new_pods() -> None:
     ]
     assert (found[3].kind.requests.cpu, found[3].kind.node_selector) == (250, (("kata", "yes"),))
     assert "kata" in {toleration.key for toleration in found[3].kind.tolerations}
-    assert refused(*classes, deployment(1, spec_of(priorityClassName="gone"))) == ["no PriorityClass with name gone was found"]
+    assert refused(*classes, deployment(1, spec_of(priorityClassName="gone"))) == [
+        "no PriorityClass with name gone was found; known are high, low, system-cluster-critical, system-node-critical"
+    ]
+    assert refused(*classes, deployment(1, spec_of(runtimeClassName="kaat"))) == [
+        'pod rejected: RuntimeClass "kaat" not found; did you mean kata?'
+    ]
     assert of(deployment(1, spec_of(priorityClassName="a", runtimeClassName="b"))).unread == (
         "the priority of PriorityClass a: no PriorityClass in the file",
         "the overhead of RuntimeClass b: no RuntimeClass in the file",
