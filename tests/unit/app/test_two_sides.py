@@ -1,7 +1,9 @@
 """What of the real cluster reaches our side: demand and failures do, and what another autoscaler does to its nodes does not."""
 
+import gc
 import json
 from collections.abc import Iterable, Sequence
+from types import FunctionType, ModuleType
 
 import pytest
 from msgspec import structs
@@ -58,6 +60,21 @@ class Watched:
     def passes(self, seconds: float) -> None:
         for _ in range(int(seconds / 10)):
             self._take(Changes(generation=Generation(0)), rebuild=False)
+
+    def remembers(self, part: str) -> set[str]:
+        """Texts with this part that both sides still hold."""
+        self.lines.clear()
+        seen, todo, found = set[int](), list[object]([self._both]), set[str]()
+        while todo:
+            one = todo.pop()
+            keys = one if isinstance(one, dict) else ()  # of texts, which the garbage collector leaves out
+            for each in (*gc.get_referents(one), *keys):
+                if isinstance(each, str):
+                    found |= {each} if part in each else set()
+                elif id(each) not in seen and not isinstance(each, type | ModuleType | FunctionType):
+                    seen.add(id(each))
+                    todo.append(each)
+        return found
 
     def _take(self, changes: Changes, *, rebuild: bool) -> None:
         seen = Observation(
@@ -171,6 +188,20 @@ def test_demand_that_ends_ends_on_our_side_and_a_job_runs_as_long_as_it_really_d
     watched.see(pods=[owned("late", cpu="4")])
     watched.passes(90)
     assert watched.pending("ours") == 0
+
+
+def test_nothing_is_kept_of_pods_that_ended() -> None:
+    """A day of a large cluster has tens of thousands of them."""
+    watched = Watched(node("theirs", labels=KARPENTER), pods=[owned("here", on="own")])
+    for number, kind in enumerate(("ReplicaSet", "ReplicaSet", "Job", "Job")):
+        name = f"gone-{number}"
+        watched.see(pods=[owned(name, cpu="3", kind=kind)])
+        watched.passes(60)
+        if number % 2:  # in the real cluster the others never get a node
+            watched.see(pods=[owned(name, on="theirs", cpu="3", kind=kind)])
+        watched.see(pods=[name])
+        watched.passes(90)
+    assert (watched.remembers("here"), watched.remembers("gone-")) == ({"here"}, set())
 
 
 def test_a_budget_allows_what_our_healthy_pods_leave() -> None:

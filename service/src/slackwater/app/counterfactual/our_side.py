@@ -141,13 +141,13 @@ class OurSide:
     def _runs_on(self, event: Ended) -> bool:
         """True if a pod of a Job has not run for as long here as it really did. It then ends later."""
         here, place = self._cluster.find(event.place), event.place
+        since = self._job_since.pop(place, None)
         if event.ran is None or here is None:
             return False
         if here.node is None:
             self._job_ran[place] = event.ran  # it has not begun here
             return True
-        since, now = self._job_since.pop(place, None), self._rounds.timeline.now
-        left = 0.0 if since is None else since + event.ran - now
+        left = 0.0 if since is None else since + event.ran - self._rounds.timeline.now
         if left > 0:
             self._rounds.timeline.after(left, lambda: self._ended(place))
         return left > 0

@@ -92,6 +92,9 @@ class VirtualCluster:
         """Applies changes that others make. `read`: what the cluster has beside nodes, pods and budgets."""
         self._read = read
         self.pod_version += len(changes.pods)
+        for uid, pod, _ in changes.pods:
+            if pod is None:
+                self._now_of.pop(_first(uid), None)
         self.replica.take(replace(changes, awaiting_victims=self.replica.awaiting_victims, kept_room=()))
 
     def add_pods(self, pods: Iterable[Pod]) -> None:
@@ -205,7 +208,11 @@ class VirtualCluster:
 
 def first_uid(pod: Pod) -> PodUid:
     """The UID that the pod had before its evictions."""
-    return PodUid(pod.uid.partition("~")[0])
+    return _first(pod.uid)
+
+
+def _first(uid: PodUid) -> PodUid:
+    return PodUid(uid.partition("~")[0])
 
 
 def at_text(at: UnixTime) -> str:
