@@ -19,9 +19,7 @@ from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds
 from slackwater.app.observing_autoscaler import ObservingAutoscaler
-from slackwater.app.policies import (
-    drain_policy_of,
-)
+from slackwater.app.policies import drain_policy_of
 from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy

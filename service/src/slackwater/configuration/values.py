@@ -20,11 +20,7 @@ from slackwater.configuration.kind import Kind, refused
 from slackwater.configuration.numbers import CountOrPercent, Limits, Number, TimeSpan, Whole
 from slackwater.configuration.text_tree import Ambiguous
 from slackwater_protocol.durations import HOUR, SECOND, Duration
-from slackwater_protocol.units import (
-    Bytes,
-    MilliCpu,
-    Nanos,
-)
+from slackwater_protocol.units import Bytes, MilliCpu, Nanos
 
 _LABEL_VALUE: Final = r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 

@@ -39,10 +39,7 @@ from slackwater.fit.plugins.single_facts import (
     judge_node_unschedulable,
 )
 from slackwater.fit.plugins.taint_toleration import TAINT_TOLERATION, judge_taint_toleration
-from slackwater.fit.plugins.volume_binding import (
-    VOLUME_BINDING,
-    binding_reasons,
-)
+from slackwater.fit.plugins.volume_binding import VOLUME_BINDING, binding_reasons
 from slackwater.fit.plugins.volume_rules import NODE_VOLUME_LIMITS, VOLUME_RESTRICTIONS, VOLUME_ZONE, missing_driver_text
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.ids import Row

@@ -26,12 +26,7 @@ from slackwater.fit.plugins.node_resources import (
     score_balanced_allocation,
     score_node_resources_fit,
 )
-from slackwater.fit.plugins.pod_topology_spread import (
-    SYSTEM_DEFAULT,
-    DefaultSpread,
-    domains_differ,
-    score_pod_topology_spread,
-)
+from slackwater.fit.plugins.pod_topology_spread import SYSTEM_DEFAULT, DefaultSpread, domains_differ, score_pod_topology_spread
 from slackwater.fit.plugins.single_facts import images_differ, score_image_locality
 from slackwater.fit.plugins.taint_toleration import score_taint_toleration, taints_differ
 from slackwater.fit.plugins.volume_binding import EMPTIEST_FIRST, Shape, score_volume_binding, volumes_differ

@@ -17,16 +17,7 @@ from slackwater.model.objects import Pod
 from slackwater.model.placeholders import CapacityBuffer, HeadroomRequests, ResourceQuota, Workload
 from slackwater.model.scheduler_profile import SpreadSources
 from slackwater.model.selectors import Selector
-from slackwater.model.storage import (
-    Attachment,
-    Claim,
-    CsiDriver,
-    CsiNode,
-    Storage,
-    StorageCapacity,
-    StorageClass,
-    Volume,
-)
+from slackwater.model.storage import Attachment, Claim, CsiDriver, CsiNode, Storage, StorageCapacity, StorageClass, Volume
 
 #: A controller in its namespace.
 ControllerKey = tuple[str, Owner]

@@ -40,11 +40,7 @@ from slackwater.model.effects import (
     Resize,
     WritePreempting,
 )
-from slackwater.model.events import (
-    BindEnded,
-    BindOutcome,
-    Event,
-)
+from slackwater.model.events import BindEnded, BindOutcome, Event
 from slackwater.model.exponential_backoff import ExponentialBackoff
 from slackwater.model.ids import Seconds
 from slackwater.ports.protocols import Outcome, Writer

@@ -26,14 +26,7 @@ from yarl import URL
 
 from slackwater.adapters.api_calls import ApiPort, Call, Params, Pool, Read, Response
 from slackwater.adapters.kube.access import Access, load_access
-from slackwater.adapters.kube.errors import (
-    AnswerTooLarge,
-    MalformedAnswer,
-    NoAnswer,
-    NotLeading,
-    Unreachable,
-    refused,
-)
+from slackwater.adapters.kube.errors import AnswerTooLarge, MalformedAnswer, NoAnswer, NotLeading, Unreachable, refused
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol import __version__
 

@@ -10,13 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from slackwater.adapters.kube.pod_requests import resize_pending
-from slackwater.adapters.kube.structs import (
-    ContainerStatusWire,
-    ContainerWire,
-    PodSpecWire,
-    PodWire,
-    ResourcesWire,
-)
+from slackwater.adapters.kube.structs import ContainerStatusWire, ContainerWire, PodSpecWire, PodWire, ResourcesWire
 
 _NOTHING: Final = b"null"
 

@@ -23,14 +23,7 @@ import structlog
 
 from slackwater.adapters.api_calls import ApiReader
 from slackwater.adapters.api_objects import ListWire
-from slackwater.adapters.kube.errors import (
-    HistoryWentBack,
-    KubeError,
-    MalformedAnswer,
-    NoAnswer,
-    StatusError,
-    Unreachable,
-)
+from slackwater.adapters.kube.errors import HistoryWentBack, KubeError, MalformedAnswer, NoAnswer, StatusError, Unreachable
 from slackwater.adapters.kube.resource_type import ResourceType
 from slackwater.adapters.kube.slices import PageSize, read, read_page, slices
 from slackwater.adapters.kube.watch_lines import KnownObjects, LineReader

@@ -14,16 +14,7 @@ from slackwater.adapters.api_objects import ObjectDecoder, Wire
 from slackwater.adapters.kube.decode import ENDED, NodeDecoder, PodDecoder, decode_budget
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.adapters.kube.structs import MetaWire
-from slackwater.model.events import (
-    BudgetGone,
-    BudgetSeen,
-    NodeGone,
-    NodeSeen,
-    ObjectUnreadable,
-    PodGone,
-    PodSeen,
-    SourceEvent,
-)
+from slackwater.model.events import BudgetGone, BudgetSeen, NodeGone, NodeSeen, ObjectUnreadable, PodGone, PodSeen, SourceEvent
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.pod_constraints import KindInterner

@@ -13,16 +13,7 @@ from slackwater.adapters.kube.pod_requests import whole
 from slackwater.adapters.kube.structs import InTreeDisksWire, NodeSelectorWire, SelectorWire
 from slackwater.adapters.kube.translation import in_tree_disks, migrated_terms
 from slackwater.model.pod_constraints import InlineDisk
-from slackwater.model.storage import (
-    Attachment,
-    Claim,
-    ClaimRef,
-    CsiDriver,
-    CsiNode,
-    StorageCapacity,
-    StorageClass,
-    Volume,
-)
+from slackwater.model.storage import Attachment, Claim, ClaimRef, CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume
 from slackwater_protocol.units import parse_nanos
 
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"

@@ -4,15 +4,7 @@ from typing import Final
 
 from msgspec import Raw, Struct, field
 
-from slackwater.adapters.api_objects import (
-    BaseMetaWire,
-    ConditionWire,
-    Int32,
-    Int64,
-    ObjectWire,
-    RequirementWire,
-    Wire,
-)
+from slackwater.adapters.api_objects import BaseMetaWire, ConditionWire, Int32, Int64, ObjectWire, RequirementWire, Wire
 from slackwater.model.objects import Taint
 from slackwater_protocol import names
 

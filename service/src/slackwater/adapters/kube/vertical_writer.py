@@ -14,13 +14,7 @@ from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
 from slackwater.adapters.kube.resource_type import PODS_PATH, collection_path, object_path
 from slackwater.model.effects import CreateMigration, DeleteMigration, Resize, VerticalEffect, WritePermit
-from slackwater.model.events import (
-    MigrationDeleteEnded,
-    MigrationNotStarted,
-    MigrationStarted,
-    PermitNotWritten,
-    PermitWritten,
-)
+from slackwater.model.events import MigrationDeleteEnded, MigrationNotStarted, MigrationStarted, PermitNotWritten, PermitWritten
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import PERMIT
 from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory

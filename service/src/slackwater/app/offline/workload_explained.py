@@ -20,15 +20,7 @@ from slackwater.app.offline.completed import completed_template
 from slackwater.app.offline.limit_ranges import text_of
 from slackwater.app.offline.objects import JOB, PRIORITY_CLASS, QUOTA, RUNTIME_CLASS, FoundObject
 from slackwater.app.offline.quotas import Quota, usage_of
-from slackwater.app.offline.workload_objects import (
-    ACCOUNT,
-    EVENT,
-    FAILED_CREATE,
-    REPLICA_SET,
-    Json,
-    WorkloadObjects,
-    owned_by,
-)
+from slackwater.app.offline.workload_objects import ACCOUNT, EVENT, FAILED_CREATE, REPLICA_SET, Json, WorkloadObjects, owned_by
 from slackwater.explain.findings import MOST_OBJECTS, Explanation, Finding, Remedy, of_reason
 from slackwater.model.json_answer import JsonAnswer, written
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION

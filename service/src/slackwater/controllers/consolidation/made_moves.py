@@ -13,13 +13,7 @@ import numpy as np
 
 from slackwater.controllers.consolidation.candidates import Candidate, Candidates
 from slackwater.controllers.consolidation.moves import Draft, Pays
-from slackwater.controllers.consolidation.outcome import (
-    ConsolidationMove,
-    LeavingNode,
-    NewNode,
-    PodMove,
-    new_name,
-)
+from slackwater.controllers.consolidation.outcome import ConsolidationMove, LeavingNode, NewNode, PodMove, new_name
 from slackwater.controllers.consolidation.policy import ConsolidationRules
 from slackwater.controllers.consolidation.trial import Found, SetNode, Trials, trial_policy
 from slackwater.controllers.scaledown.eligibility import RemainingMinima

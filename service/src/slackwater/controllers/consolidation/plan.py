@@ -24,10 +24,7 @@ from slackwater.controllers.consolidation.cheaper_sets import CheaperSets
 from slackwater.controllers.consolidation.due import due_rule
 from slackwater.controllers.consolidation.made_moves import MadeMoves
 from slackwater.controllers.consolidation.market import Market, cheapest_whole, market_of
-from slackwater.controllers.consolidation.outcome import (
-    ConsolidationPlan,
-    best_first,
-)
+from slackwater.controllers.consolidation.outcome import ConsolidationPlan, best_first
 from slackwater.controllers.consolidation.policy import ConsolidationRules
 from slackwater.controllers.consolidation.replacement import replace_due
 from slackwater.controllers.consolidation.trial import SetNode, as_new

@@ -2,12 +2,7 @@
 
 from pydantic import Field
 
-from slackwater.configuration.values import (
-    Section,
-    Switch,
-    Weight,
-    Width,
-)
+from slackwater.configuration.values import Section, Switch, Weight, Width
 
 
 class Migration(Section):

@@ -4,12 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from slackwater.configuration.values import (
-    Count,
-    Section,
-    SomeCpu,
-    SomeMemory,
-)
+from slackwater.configuration.values import Count, Section, SomeCpu, SomeMemory
 from slackwater_protocol.units import Bytes, MilliCpu
 
 

@@ -2,11 +2,7 @@
 
 from pydantic import Field
 
-from slackwater.configuration.values import (
-    Delay,
-    Section,
-    Timeout,
-)
+from slackwater.configuration.values import Delay, Section, Timeout
 from slackwater_protocol.durations import MINUTE, Duration
 
 

@@ -5,13 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from slackwater.controllers.scaleup.groups import (
-    GrowableGroup,
-    add_nodes,
-)
-from slackwater.controllers.scaleup.outcome import (
-    ScaleUp,
-)
+from slackwater.controllers.scaleup.groups import GrowableGroup, add_nodes
+from slackwater.controllers.scaleup.outcome import ScaleUp
 from slackwater.fit.binpacking import place_planned, runs
 from slackwater.fit.failure import concerning
 from slackwater.model.columns import Rows

@@ -14,13 +14,7 @@ import numpy as np
 from slackwater.controllers.scaleup.added_nodes import AddedNodes
 from slackwater.controllers.scaleup.estimate import Option, Run, estimate
 from slackwater.controllers.scaleup.expanders import Merit, Priorities, chain_of, largest_of, weights_of
-from slackwater.controllers.scaleup.groups import (
-    Budget,
-    GrowableGroup,
-    SkipReason,
-    counted,
-    similar_groups,
-)
+from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, counted, similar_groups
 from slackwater.controllers.scaleup.option_effects import OptionEffects
 from slackwater.controllers.scaleup.option_queue import OptionQueue, SparedEstimates
 from slackwater.controllers.scaleup.pending import Demand, place_existing

@@ -27,20 +27,10 @@ import numpy as np
 from slackwater.controllers.scaleup.added_nodes import AddedNodes
 from slackwater.controllers.scaleup.estimate import Run
 from slackwater.controllers.scaleup.expanders import packs
-from slackwater.controllers.scaleup.groups import (
-    Budget,
-    GrowableGroup,
-    SkipReason,
-    add_nodes,
-    upcoming_name,
-)
+from slackwater.controllers.scaleup.groups import Budget, GrowableGroup, SkipReason, add_nodes, upcoming_name
 from slackwater.controllers.scaleup.inter_pod_constraints import representatives
 from slackwater.controllers.scaleup.option_choice import OptionChoice
-from slackwater.controllers.scaleup.outcome import (
-    PackedNodes,
-    ScaleUpPlan,
-    Unhelpable,
-)
+from slackwater.controllers.scaleup.outcome import PackedNodes, ScaleUpPlan, Unhelpable
 from slackwater.controllers.scaleup.pending import UNREACHED, Demand, place_existing, place_nominated
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.controllers.scaleup.remaining import Remaining

@@ -7,14 +7,9 @@ from typing import Final
 import numpy as np
 
 from slackwater.controllers.scaleup.estimate import Run
-from slackwater.controllers.scaleup.groups import (
-    SkipReason,
-)
+from slackwater.controllers.scaleup.groups import SkipReason
 from slackwater.controllers.scaleup.option_choice import OptionChoice
-from slackwater.controllers.scaleup.outcome import (
-    GroupRefusal,
-    Unhelpable,
-)
+from slackwater.controllers.scaleup.outcome import GroupRefusal, Unhelpable
 from slackwater.controllers.scaleup.template_nodes import Refusals
 from slackwater.fit.steps import CutBy
 from slackwater.model.columns import Rows

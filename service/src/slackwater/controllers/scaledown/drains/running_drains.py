@@ -15,13 +15,7 @@ from msgspec import structs
 
 from slackwater.cluster.cluster_state import ClusterState
 from slackwater.controllers.scaledown.drains.drain import Drain
-from slackwater.controllers.scaledown.drains.pod_evictions import (
-    LeavingPods,
-    Migrations,
-    NodeView,
-    keep_room,
-    node_view,
-)
+from slackwater.controllers.scaledown.drains.pod_evictions import LeavingPods, Migrations, NodeView, keep_room, node_view
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import DrainLimits
 from slackwater.fit.binpacking import NOWHERE, place_pods
