@@ -74,10 +74,11 @@ class ReplicaSets:
 
     def _pair(self, ended: Sequence[PodUid], chosen: Sequence[PodUid], there: Collection[PodUid]) -> None:
         """Our places that go on without their real ones stand for the real ones that go on without theirs."""
-        ours = [self._here.pop(place, place) for place in ended]
+        ours = dict.fromkeys(self._here.pop(place, place) for place in ended)
         for place in ours:
             self._real.pop(place, None)
-        going_on = [place for place in ours if place in there and place not in chosen]
+        ending = set(chosen)
+        going_on = [place for place in ours if place in there and place not in ending]
         for place, kept in zip((place for place in chosen if place not in ours), going_on, strict=True):
             real = self._real.pop(place, place)
             self._here[real], self._real[kept] = kept, real
