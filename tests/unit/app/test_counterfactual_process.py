@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from stat import S_IMODE
 
@@ -13,7 +14,7 @@ import pytest
 from slackwater.app.counterfactual.lines import AnyLine, Began, ModelCheck, NodeCame, Sample, read, written
 from slackwater.app.counterfactual.log_file import LogFile
 from slackwater.app.counterfactual.observation import Start
-from slackwater.app.counterfactual.process import CounterfactualProcess
+from slackwater.app.counterfactual.process import Arrivals, CounterfactualProcess
 from slackwater.app.counterfactual.service import WrittenLog
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, loads
@@ -48,7 +49,7 @@ async def test_it_writes_both_sides_and_begins_again_after_its_end(tmp_path: Pat
     feed = ReplicaFeed(small.state_machine, KnownAuxiliary(EMPTY))
     start = Start(settings=Settings(), version="1.2.3", path=str(path), max_bytes=1 << 20)
     registry = GroupRegistryView(group_status={})
-    process = CounterfactualProcess(feed, registry=lambda: registry, times=Times(), every=0.05)
+    process = CounterfactualProcess(feed, registry=lambda: registry, pods_came=lambda: 0, times=Times(), every=0.05)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(process.run, start)
         await until(lambda: len(process.newest) > 1)
@@ -73,7 +74,7 @@ async def test_the_first_look_waits_for_the_node_groups_but_not_for_ever(tmp_pat
         looks.append(len(lines_of(path)))
         return None if len(looks) < 3 else GroupRegistryView(group_status={})
 
-    process = CounterfactualProcess(feed, registry=registry, times=Times(), every=0.01)
+    process = CounterfactualProcess(feed, registry=registry, pods_came=lambda: 0, times=Times(), every=0.01)
     start = Start(settings=Settings(), version="1", path=str(path), max_bytes=1 << 20, sides=("real",))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(process.run, start)
@@ -81,6 +82,19 @@ async def test_the_first_look_waits_for_the_node_groups_but_not_for_ever(tmp_pat
         tasks.cancel_scope.cancel()
     assert looks[:33] == [0] * 33, "two without a registry, and thirty without groups"
     assert [line.sides for line in lines_of(path) if isinstance(line, Began)] == [("real",)]
+
+
+async def test_the_times_at_which_pods_come_are_counted_between_observations() -> None:
+    ever, ticks = [5], count(1)
+    arrivals = Arrivals(lambda: ever[-1], Times(wall=lambda: float(next(ticks))))
+    for number in (7, 7, 9):
+        ever.append(number)
+        await arrivals.count(0.001)
+    ever.append(12)
+    assert arrivals.take() == ((1.0, 2), (2.0, 4), (3.0, 7))
+    assert arrivals.take() == ()
+    ever.append(13)
+    assert arrivals.take() == ((4.0, 1),)
 
 
 def test_the_log_is_bounded_and_says_when_a_new_file_begins(tmp_path: Path) -> None:
@@ -106,7 +120,7 @@ def settings_with(file: Path) -> Settings:
 
 def a_log(settings: Settings) -> WrittenLog:
     feed = ReplicaFeed(SmallStateMachine(policy_of(Settings())).state_machine, None)
-    return WrittenLog(settings, feed, sides=("real",), registry=lambda: None, times=Times())
+    return WrittenLog(settings, feed, sides=("real",), registry=lambda: None, pods_came=lambda: 0, times=Times())
 
 
 def test_a_log_that_cannot_be_written_is_named_at_the_start(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from slackwater.app.counterfactual.demand import LAG, Arrived, Changed, Demand, 
 from slackwater.model.changes import PodChange
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodUid, UnixTime
-from slackwater.model.objects import Pod, created_at_of
+from slackwater.model.objects import Pod
 from tests.support.builders import a_pod
 
 REPLICA_SET, STATEFUL_SET, JOB = (
@@ -137,16 +137,15 @@ def _count(events: Iterable[DemandEvent], kind: type[DemandEvent]) -> int:
     return sum(isinstance(event, kind) for event in events)
 
 
-def test_pods_of_one_second_came_one_after_another_in_it() -> None:
-    second = created_at_of("2027-01-15T08:00:00Z")
-    made = [structs.replace(owned(f"web-{n}"), created_at="2027-01-15T08:00:00Z", resource_version=100 - n) for n in range(8)]
-    alone = structs.replace(owned("alone"), created_at="2027-01-15T08:00:01Z")
-    events = [Arrived(at(9), pod.uid, pod) for pod in (alone, *made)]
-    found = [(came - second, [str(event.place) for event in some]) for came, some in arrivals(events)]
-    assert found == [
-        (0.125, ["web-7", "web-6"]),
-        (0.375, ["web-5", "web-4"]),
-        (0.625, ["web-3", "web-2"]),
-        (0.875, ["web-1", "web-0"]),
-        (1.5, ["alone"]),
-    ]
+def test_pods_came_in_the_order_of_writing_at_the_times_that_were_counted() -> None:
+    """The count has other pods too: of ten that came by the second time, six came by the first."""
+    made = [structs.replace(owned(f"web-{n}"), created_at="2027-01-15T08:00:00Z", resource_version=100 - n) for n in range(5)]
+    events = [Arrived(at(9), pod.uid, pod) for pod in made]
+    found = [(came, [str(event.place) for event in some]) for came, some in arrivals(events, [(at(1), 6), (at(2), 10)])]
+    assert found == [(at(1), ["web-4", "web-3", "web-2"]), (at(2), ["web-1", "web-0"])]
+
+
+def test_without_a_count_pods_came_when_they_were_made() -> None:
+    pod = structs.replace(owned("web"), created_at="2027-01-15T08:00:00Z")
+    [(came, [event])] = arrivals([Arrived(at(9), pod.uid, pod)], ())
+    assert (came, event.pod) == (1_800_000_000.5, pod)

@@ -1,11 +1,15 @@
 """How long pods and nodes really took, and what is assumed before anything was seen."""
 
+import pytest
+
+from slackwater.app.counterfactual.boot_times import BootTimes
 from slackwater.app.counterfactual.paces_seen import PacesSeen
 from slackwater.app.rounds.virtual_drains import DEFAULT_PACE
 from slackwater.model.ids import NodeName, PodUid, UnixTime
+from slackwater.model.nodegroups import GroupName
 from tests.support.builders import a_pod
 
-NODE = NodeName("n")
+NODE, GROUP = NodeName("n"), GroupName("g")
 
 
 def at(seconds: float) -> UnixTime:
@@ -45,3 +49,15 @@ def test_an_empty_node_goes_from_when_it_is_known_and_one_that_stays_says_nothin
     seen.removing(NODE, at(200))
     seen.went(NODE, at(205))
     assert seen.pace.node_removal == 5.0
+
+
+@pytest.mark.parametrize(("buyer", "seconds"), [("", 6.0), ("Karpenter", 5.0)])
+def test_a_node_boots_from_when_the_pods_came_that_waited_for_it(buyer: str, seconds: float) -> None:
+    """The middle one of them; Karpenter lets a second pass before it decides."""
+    boots = BootTimes()
+    boots.ready(NODE, GROUP, at(10), buyer)
+    for made in (0, 4, 9, 11):  # the last one came when the node was there
+        boots.bound(NODE, at(made))
+    boots.pass_time(at(20))
+    assert boots.of_groups == {GROUP: seconds}
+    assert boots.of_all == seconds

@@ -144,6 +144,7 @@ class ObservingService(ABC):
             self._feed(),
             sides=SIDES if self.shadow else ("real",),
             registry=self._group_registry_view,
+            pods_came=lambda: self.state_machine.state.pods.came,
             times=self._times,
         )
 

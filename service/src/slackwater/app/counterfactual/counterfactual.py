@@ -158,7 +158,7 @@ class _Played:
         at = UnixTime((begin + seen.at) / 2)
         events = list(self.demand.due(seen.at))
         arrived = [event for event in events if isinstance(event, Arrived)]
-        at_for_us = max(at, self._arrive(arrived, begin, seen.at))
+        at_for_us = max(at, self._arrive(arrived, seen.came, begin, seen.at))
         self._advance(at_for_us)
         self._at = seen.at
         self._replica.take(seen.changes)
@@ -174,12 +174,14 @@ class _Played:
             seen = self._real.paces.pace
             self._ours.advance(to, replace(seen, boots={**seen.boots, **self._groups.boots}))
 
-    def _arrive(self, events: Sequence[Arrived], begin: UnixTime, end: UnixTime) -> UnixTime:
+    def _arrive(
+        self, events: Sequence[Arrived], came: Sequence[tuple[UnixTime, int]], begin: UnixTime, end: UnixTime
+    ) -> UnixTime:
         """Plays up to each arrival on our side. Returns the time of the last one."""
         if self._ours is None:
             return begin
         last = begin
-        for at, some in arrivals(events):
+        for at, some in arrivals(events, came):
             last = UnixTime(min(max(at, last), end))
             self._advance(last)
             self._ours.arrive(some)

@@ -23,8 +23,6 @@ from slackwater.model.objects import Pod, created_at_of, is_daemon
 
 #: For so many seconds a place waits for the next pod of its controller.
 LAG: Final = 30.0
-#: Into so many parts a second is divided, at most.
-_PARTS: Final = 4
 _STATEFUL_SET: Final = ("apps", "StatefulSet")
 _JOB: Final = ("batch", "Job")
 
@@ -199,20 +197,20 @@ def made_at(pod: Pod) -> UnixTime:
     return UnixTime(created_at_of(pod.created_at) + 0.5)
 
 
-def arrivals(events: Iterable[Arrived]) -> Iterator[tuple[UnixTime, list[Arrived]]]:
-    """New pods, with the time at which each came. What was made in the same second is spread over it, in the order in which the
-    API server wrote it."""
-    by_second = groupby(sorted(events, key=lambda event: (event.pod.created_at, event.pod.resource_version)), _second_of)
-    for second, group in by_second:
-        made = list(group)
-        parts = min(len(made), _PARTS)
-        for part in range(parts):
-            some = made[part * len(made) // parts : (part + 1) * len(made) // parts]
-            yield UnixTime(second + (part + 0.5) / parts), some
-
-
-def _second_of(event: Arrived) -> float:
-    return created_at_of(event.pod.created_at)
+def arrivals(events: Iterable[Arrived], came: Sequence[tuple[UnixTime, int]]) -> Iterator[tuple[UnixTime, list[Arrived]]]:
+    """New pods, with the time at which each came. They came in the order in which the API server wrote them. `came`: as in
+    `Observation`; it counts other pods too, so the part of all pods decides. Without it, pods came when they were made."""
+    ordered = sorted(events, key=lambda event: (event.pod.created_at, event.pod.resource_version))
+    if not came:
+        for made, group in groupby(ordered, lambda event: made_at(event.pod)):
+            yield made, list(group)
+        return
+    total, done = came[-1][1], 0
+    for at, count in came:
+        until = round(count / total * len(ordered))
+        if until > done:
+            yield at, ordered[done:until]
+        done = max(done, until)
 
 
 def is_job(pod: Pod) -> bool:

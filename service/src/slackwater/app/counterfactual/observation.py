@@ -34,13 +34,14 @@ class Start:
 class Observation:
     """One look at the real cluster: the changes since the last one. `rebuild`: they are the whole cluster, and both sides
     begin again. `registry`: the node groups as the autoscaler knows them; None without one. `now`: the service's monotonic
-    time."""
+    time. `came`: times since the last observation, each with how many pods had come by then; empty if nobody counted."""
 
     at: UnixTime
     changes: Changes
     rebuild: bool
     registry: GroupRegistryView | None
     now: Instant
+    came: tuple[tuple[UnixTime, int], ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

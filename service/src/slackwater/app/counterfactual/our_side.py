@@ -54,6 +54,8 @@ class OurSide:
         self._job_since: dict[PodUid, UnixTime] = {}
         self._job_ran: dict[PodUid, float] = {}
         self._evictions_counted = 0
+        #: When the pods came that have no node yet.
+        self._arrived: dict[PodUid, UnixTime] = {}
         self._daemon_sets = DaemonSets(began.daemons, began.kubernetes.version)
         self._replica_sets = ReplicaSets()
         for pod in began.pods:
@@ -93,6 +95,7 @@ class OurSide:
         """New pods, at the time up to which this side was played."""
         pods = PodsHere()
         for event in events:
+            self._arrived[event.place] = self._rounds.timeline.now
             apply(self._replica_sets.here(event), self._cluster, pods)
         self._cluster.add_pods(pod for pod in pods.values() if pod is not None)
         self._rounds.changed()
@@ -115,6 +118,7 @@ class OurSide:
             elif not self._runs_on(event):
                 ended.append(event)
         for event in self._replica_sets.ended(ended, self._cluster, pods, at):
+            self._arrived.pop(event.place, None)
             apply(event, self._cluster, pods)
         nodes, lost = self._nodes(changes.nodes, group_of)
         for name in lost:
@@ -213,10 +217,10 @@ class OurSide:
                 self.log.came(event.at, [(group, here[name])], decision)
 
     def _bound(self, at: UnixTime, pod: Pod) -> None:
-        self.log.bound(pod.priority, max(at - made_at(pod), 0.0))
+        place = first_uid(pod)
+        self.log.bound(pod.priority, max(at - self._arrived.pop(place, made_at(pod)), 0.0))
         if not is_job(pod):
             return
-        place = first_uid(pod)
         self._job_since[place] = at
         if (ran := self._job_ran.pop(place, None)) is not None:
             self._rounds.timeline.after(max(at + ran - self._rounds.timeline.now, 0.0), lambda: self._ended(place))

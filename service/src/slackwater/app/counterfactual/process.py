@@ -38,8 +38,9 @@ _log = structlog.get_logger(__name__)
 
 #: `-P`: Python imports nothing from the service's working directory.
 COMMAND: Final = (sys.executable, "-P", "-m", "slackwater.app.counterfactual")
-#: How often the real cluster is looked at. Times of pods are as exact as that.
+#: How often the real cluster is looked at. Its times are as exact as that, but when pods come is looked at more often.
 OBSERVE_SECONDS: Final = 2.0
+_COUNT_SECONDS: Final = 0.1
 #: The first look waits for the node groups for so many looks: there may be none.
 _LOOKS_FOR_GROUPS: Final = 30
 #: A process that has not answered for so long hangs.
@@ -59,15 +60,17 @@ class CounterfactualProcess:
         feed: ReplicaFeed,
         *,
         registry: Callable[[], GroupRegistryView | None],
+        pods_came: Callable[[], int],
         times: Times,
         every: float = OBSERVE_SECONDS,
     ) -> None:
-        """`registry`: the node groups now; None until they are known."""
+        """`registry`: the node groups now; None until they are known. `pods_came`: how many pods ever came."""
         self.pid = 0
         self.restarts = 0
         self.cpu_seconds = 0.0
         self.newest: Mapping[Side, Sample] = {}
         self._feed, self._registry, self._times, self._every = feed, registry, times, every
+        self._pods_came = pods_came
 
     async def run(self, start: Start) -> None:
         short_lives = 0
@@ -104,6 +107,7 @@ class CounterfactualProcess:
         assert process.stdout is not None
         encoder, answers, rebuild = Encoder(FRAMED), BufferedByteReceiveStream(process.stdout), True
         await _send(process, encoder, start)
+        arrivals = Arrivals(self._pods_came, self._times)
         while True:
             registry = await self._known_registry(_LOOKS_FOR_GROUPS if rebuild else 0)
             changes = await self._feed.collect(Watch(self._times.monotonic))
@@ -113,6 +117,7 @@ class CounterfactualProcess:
                 rebuild=rebuild,
                 registry=registry,
                 now=self._times.monotonic(),
+                came=arrivals.take(),
             )
             rebuild = False
             with anyio.fail_after(_PATIENCE):
@@ -120,7 +125,7 @@ class CounterfactualProcess:
                 answer = await answers.receive_until(b"\n", _MOST_ANSWER_BYTES)
             progress = msgspec.json.decode(answer, type=Progress)
             self.newest, self.cpu_seconds = progress.sides, self.cpu_seconds + progress.cpu_seconds
-            await anyio.sleep(self._every)
+            await arrivals.count(self._every)
 
     async def _known_registry(self, looks: int) -> GroupRegistryView:
         """The node groups, once auxiliary objects are listed. It waits for the first loop too, which fills them, but no longer
@@ -129,6 +134,33 @@ class CounterfactualProcess:
             looks -= registry is not None
             await anyio.sleep(self._every)
         return registry
+
+
+class Arrivals:
+    """When pods came since the last call of `take`."""
+
+    def __init__(self, pods_came: Callable[[], int], times: Times) -> None:
+        self._pods_came, self._times = pods_came, times
+        self._taken = pods_came()
+        self._came: list[tuple[UnixTime, int]] = []
+
+    async def count(self, seconds: float) -> None:
+        """Counts for so long."""
+        end = self._times.monotonic() + seconds
+        while (left := end - self._times.monotonic()) > 0:
+            await anyio.sleep(min(left, _COUNT_SECONDS))
+            self._look()
+
+    def take(self) -> tuple[tuple[UnixTime, int], ...]:
+        self._look()
+        came, self._came = self._came, []
+        self._taken += came[-1][1] if came else 0
+        return tuple(came)
+
+    def _look(self) -> None:
+        came = self._pods_came() - self._taken
+        if came > (self._came[-1][1] if self._came else 0):
+            self._came.append((UnixTime(self._times.wall()), came))
 
 
 async def _end(process: Process) -> None:

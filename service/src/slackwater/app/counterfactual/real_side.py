@@ -102,7 +102,7 @@ class RealSide:
             else:
                 self._follow(node, group_of(node) or _NO_GROUP, at)
             if node.ready and name in self._starting:
-                self.paces.boot_times.ready(name, self._starting.pop(name), at)
+                self.paces.boot_times.ready(name, self._starting.pop(name), at, buyer_of(node))
         for (group, buyer), nodes in new.items():
             by = buyer or ("Slackwater" if self.served else "")
             decision = self.log.decided(at, "add", group, len(nodes), by=by) if group or buyer else None

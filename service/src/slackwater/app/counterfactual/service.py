@@ -38,9 +38,10 @@ class WrittenLog:
         *,
         sides: Sides,
         registry: Callable[[], GroupRegistryView | None],
+        pods_came: Callable[[], int],
         times: Times,
     ) -> None:
-        self.process = CounterfactualProcess(feed, registry=registry, times=times)
+        self.process = CounterfactualProcess(feed, registry=registry, pods_came=pods_came, times=times)
         self._settings, self._sides, self._times = settings, sides, times
         #: None until it is known where the log is.
         self._path = settings.report.file
