@@ -11,6 +11,7 @@ from slackwater.app.counterfactual.counterfactual import Counterfactual
 from slackwater.app.counterfactual.durations import quantile, total
 from slackwater.app.counterfactual.lines import SIDES, AnyLine, Decision, ModelCheck, NodeCame, NodeWent, Sample, Side, Waits
 from slackwater.app.offline.cluster import Cluster, read_cluster
+from slackwater.app.rounds.virtual_drains import Pace
 from slackwater.app.settings import Settings, loads
 from slackwater.model.ids import UnixTime
 from tests.support.builders import a_pod
@@ -139,3 +140,13 @@ def test_an_hour_ends_with_waits_and_with_the_models_own_error() -> None:
     assert {line.side for line in lines if isinstance(line, Waits)} == {"real", "ours"}
     by_priority = [line.seconds for line in lines if isinstance(line, Waits) and line.side == "real"]
     assert total(each for waits in by_priority for each in waits.values()) == check.real_waits
+
+
+def test_our_first_node_takes_as_long_as_the_real_one() -> None:
+    """It is ordered before the real one is ready, and due before it is played that the real one was."""
+    real = SimulatedCluster(one_node(), settings_with(**NEVER), DEMAND, START, pace=Pace(node_boot=40.0))
+    lines = beside(real, settings_with(**NEVER), 120.0)
+    decided = {line.number: line.at for line in lines if isinstance(line, Decision) and line.side == "ours"}
+    came = [line for line in lines if isinstance(line, NodeCame) and line.side == "ours" and line.decision]
+    assert came[0].decision is not None
+    assert came[0].at - decided[came[0].decision] == pytest.approx(40.0, abs=3.0)

@@ -72,6 +72,7 @@ class Counterfactual:
             return [*lines, self._played.began(self._version), *self._played.take_lines()]
         assert self._played is not None, "the first observation is the whole cluster"
         self._played.demand.take(seen.changes.pods, seen.at)
+        self._played.look_ahead(seen)
         self._waiting.append(seen)
         while self._waiting and self._waiting[0].at <= seen.at - LAG:
             self._played.play(self._waiting.popleft())
@@ -113,6 +114,10 @@ class _Played:
             log = SideLog("ours", numbers, self._price_of)
             self._ours = OurSide(cluster, settings, log, self._groups.group_of, at=seen.at)
             self._check = CheckedModel(cluster, settings, seen.at)
+        #: What is not played yet, until it has shown how long a node takes; that time, in seconds.
+        self._ahead: RealSide | None = RealSide(SideLog("real", count(1), self._price_of))
+        self._ahead.begin(cluster.nodes, cluster.pods, self._groups.group_of, seen.at)
+        self._first_boot: float | None = None
         self._lines: list[AnyLine] = []
         self._budgets: Sequence[DisruptionBudget] = ()
         #: Our side's pod version when `_budgets` were counted.
@@ -139,6 +144,16 @@ class _Played:
         """The nodes that the sides have, as if they came now."""
         logs = [self._real.log, *(() if self._ours is None else [self._ours.log])]
         return [structs.replace(came, at=self._at) for log in logs for came in log.nodes.values()]
+
+    def look_ahead(self, seen: Observation) -> None:
+        """Learns from an observation before it is played how long the first new node takes: our first node may come as soon."""
+        if self._ahead is None:
+            return
+        self._ahead.take(seen.changes.nodes, seen.changes.pods, self._groups.group_of, seen.at)
+        self._ahead.log.take_lines()
+        self._first_boot = self._ahead.paces.boot_times.of_all
+        if self._first_boot is not None:
+            self._ahead = None
 
     def take_lines(self) -> list[AnyLine]:
         ours = () if self._ours is None else self._ours.log.take_lines()
@@ -171,8 +186,11 @@ class _Played:
 
     def _advance(self, to: UnixTime) -> None:
         if self._ours is not None:
-            seen = self._real.paces.pace
-            self._ours.advance(to, replace(seen, boots={**seen.boots, **self._groups.boots}))
+            paces = self._real.paces
+            pace = paces.pace
+            if paces.boot_times.of_all is None and self._first_boot is not None:
+                pace = replace(pace, node_boot=self._first_boot)
+            self._ours.advance(to, replace(pace, boots={**pace.boots, **self._groups.boots}))
 
     def _arrive(
         self, events: Sequence[Arrived], came: Sequence[tuple[UnixTime, int]], begin: UnixTime, end: UnixTime
