@@ -80,7 +80,7 @@ async def test_groups_are_found_by_their_tags_a_hundred_with_one_call(aws: Aws) 
     assert aws.ec2.calls["DescribeAutoScalingGroups"] == 2
 
 
-async def test_a_page_that_fails_makes_no_shorter_list(aws: Aws) -> None:
+async def test_a_page_that_fails_makes_no_shorter_list(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     aws.ec2.page = 1
     for name in ("a", "b"):
         aws.ec2.has(name)
@@ -92,7 +92,7 @@ async def test_a_page_that_fails_makes_no_shorter_list(aws: Aws) -> None:
             raise RefusedRequest("InternalFailure", "", 500)
         return failing(asked)
 
-    aws.ec2._DescribeAutoScalingGroups = second  # type: ignore[method-assign]
+    monkeypatch.setattr(aws.ec2, "_DescribeAutoScalingGroups", second)
     with pytest.raises(ProviderError, match="InternalFailure"):
         await aws.provider.groups(timeout_seconds=60)
 
@@ -363,7 +363,7 @@ async def test_a_failure_before_the_last_growth_says_nothing_about_it(aws: Aws) 
     assert (await aws.look()).instances == ()
 
 
-async def test_a_refusal_says_what_is_missing(aws: Aws) -> None:
+async def test_a_refusal_says_what_is_missing(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     aws.ec2.has("asg")
     text = "User: arn:aws:sts::1:role is not authorized to perform: autoscaling:SetDesiredCapacity"
     await aws.look()
@@ -372,7 +372,7 @@ async def test_a_refusal_says_what_is_missing(aws: Aws) -> None:
     def refuse(_: Any) -> Any:
         raise refused
 
-    aws.ec2._SetDesiredCapacity = refuse  # type: ignore[assignment, method-assign]
+    monkeypatch.setattr(aws.ec2, "_SetDesiredCapacity", refuse)
     with pytest.raises(ProviderError, match=r"other: set_desired_capacity: AccessDenied: .*autoscaling:SetDesired"):
         await aws.grow(0, 1)
 

@@ -337,7 +337,7 @@ async def test_a_launch_that_fails_says_why(message: str, want: str) -> None:
     assert (instance.error.kind, instance.error.code, instance.error.message) == (want, "LaunchFailed", message)
 
 
-async def test_to_lower_leaves_a_node_claim_that_got_its_node_meanwhile() -> None:
+async def test_to_lower_leaves_a_node_claim_that_got_its_node_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     store = a_store()
     a_pool(store, "p")
     ours, karpenter = at_work(store), NodeClaimController(store, {"cpu": "8", "memory": "32Gi"})
@@ -352,7 +352,7 @@ async def test_to_lower_leaves_a_node_claim_that_got_its_node_meanwhile() -> Non
             karpenter.settle()
         return await send(call)
 
-    store.send = booting  # type: ignore[method-assign]
+    monkeypatch.setattr(store, "send", booting)
     with pytest.raises(ProviderError, match=r"unknown.*got its node meanwhile"):
         await ours.lower(BIG, seen=1, to=0, timeout_seconds=SECONDS)
     assert [instance.state for instance in (await look(ours))[BIG].instances] == ["running"]

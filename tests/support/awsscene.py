@@ -15,6 +15,7 @@ from msgspec import structs
 from slackwater.adapters.cloud.aws.client import AwsClient
 from slackwater.adapters.cloud.aws.interruptions import InterruptionQueue
 from slackwater.adapters.cloud.aws.provider import AwsProvider
+from slackwater.model.nodegroups import MachineWarning
 from slackwater.model.objects import Node
 from slackwater.ports.protocols import NodeProvider, ProviderError
 from tests.support import installed
@@ -93,8 +94,8 @@ class AwsScene(ShrinkScene):
     def _wall(self) -> float:
         return self.time.wall()
 
-    def _warned(self, warning: object) -> bool:
-        taken = self.scale_down.warned(warning)  # type: ignore[arg-type]
+    def _warned(self, warning: MachineWarning) -> bool:
+        taken = self.scale_down.warned(warning)
         effects = list(self.effects)
         self.effects.clear()
         self.carry_out(effects)

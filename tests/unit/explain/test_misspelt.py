@@ -1,6 +1,7 @@
 """What a pod names wrongly is named before any other remedy, and the right name is tried as any other change."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -28,8 +29,8 @@ def labelled(name: str, **labels: str) -> Node:
     return structs.replace(a_node(name, labels=labels, cpu="2"), scalars=(("pods", 110),))
 
 
-def explained(pod: Pod, *nodes: Node, **more: object) -> Explanation:
-    return explain_pod(StatusSources(nodes=nodes, pending=(pod,), **more).explain_input(), pod)  # type: ignore[arg-type]
+def explained(pod: Pod, *nodes: Node, **more: Any) -> Explanation:
+    return explain_pod(StatusSources(nodes=nodes, pending=(pod,), **more).explain_input(), pod)
 
 
 def wanting(*requirements: Requirement, cpu: str = "1") -> Pod:
@@ -78,7 +79,7 @@ def test_what_nodes_to_come_have_is_not_misspelt() -> None:
         assert WaitReason.LABEL_UNKNOWN not in {reason.code for reason in answer.reasons}
 
 
-def with_claim(of_class: str, **more: object) -> tuple[Pod, Storage]:
+def with_claim(of_class: str, **more: Any) -> tuple[Pod, Storage]:
     pod = a_pod("db")
     pod = structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(claims=(ClaimMount("data"),))))
     storage = Storage(
@@ -87,7 +88,7 @@ def with_claim(of_class: str, **more: object) -> tuple[Pod, Storage]:
         classes={"fast": StorageClass(name="fast", provisioner="csi", binding_mode="WaitForFirstConsumer")},
         csi_nodes={},
     )
-    return pod, replace(storage, **more)  # type: ignore[arg-type]
+    return pod, replace(storage, **more)
 
 
 @pytest.mark.parametrize(("of_class", "detail"), [("fsat", "did you mean fast?"), ("other", "known are fast")])
@@ -117,9 +118,9 @@ _GPU = structs.replace(
 _DATABASE = a_pod("db-0", on="plain", cpu="0", labels={"app": "database"})
 
 
-def asking(cpu: str, **constraints: object) -> Pod:
+def asking(cpu: str, **constraints: Any) -> Pod:
     pod = a_pod("web", cpu=cpu, labels={"app": "web"})
-    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(**constraints)))  # type: ignore[arg-type]
+    return structs.replace(pod, kind=replace(pod.kind, pod_constraints=PodConstraints(**constraints)))
 
 
 def tolerating(key: str, value: str, effect: str = "NoSchedule") -> Pod:

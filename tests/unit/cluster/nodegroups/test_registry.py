@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def many(count: int, *, state: str = "creating", tag: str = "") -> list[Instance
     return [an_instance(f"{tag}{number}", state=state) for number in range(count)]
 
 
-def a_group_registry(*groups: NodeGroup, **policy: int) -> NodeGroupRegistry:
-    group_registry = NodeGroupRegistry(NodeGroupPolicy(**policy))  # type: ignore[arg-type]
+def a_group_registry(*groups: NodeGroup, **policy: Any) -> NodeGroupRegistry:
+    group_registry = NodeGroupRegistry(NodeGroupPolicy(**policy))
     group_registry.observe(groups, {}, at(0))
     return group_registry
 

@@ -23,7 +23,9 @@ def values(text: str) -> Iterator[float | None]:
         if part == "stale":
             yield None
             continue
-        first, step, times = re.fullmatch(r"(\d+)(?:\+(\d+))?(?:x(\d+))?", part).groups()  # type: ignore[union-attr]
+        found = re.fullmatch(r"(\d+)(?:\+(\d+))?(?:x(\d+))?", part)
+        assert found is not None, part
+        first, step, times = found.groups()
         for number in range(int(times or 0) + 1):
             yield float(first) + number * float(step or 0)
 
