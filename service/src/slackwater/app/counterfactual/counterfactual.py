@@ -37,7 +37,7 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 ASSUMPTIONS: Final = (
     "pods arrive and end as they really do, wherever they run; a pod of a Job runs for as long as it really did, and of a "
-    "ReplicaSet that shrinks its controller chooses as it would here",
+    "ReplicaSet that is scaled down its controller chooses as it would here",
     "an evicted pod is made again at once; no machine fails to start, and nothing is refused",
     "a new node takes as long as those of its group really took, from when the pods came that waited for it; pods start and "
     "nodes go as fast as they really did",
@@ -110,13 +110,15 @@ class _Played:
         self.demand.begin(cluster.pods, seen.at)
         self._ours: OurSide | None = None
         self._check: CheckedModel | None = None
+        #: The real side with what is not played yet, until a new node came; None afterwards, and without our side.
+        self._ahead: RealSide | None = None
         if "ours" in sides:
             log = SideLog("ours", numbers, self._price_of)
             self._ours = OurSide(cluster, settings, log, self._groups.group_of, at=seen.at)
             self._check = CheckedModel(cluster, settings, seen.at)
-        #: What is not played yet, until it has shown how long a node takes; that time, in seconds.
-        self._ahead: RealSide | None = RealSide(SideLog("real", count(1), self._price_of))
-        self._ahead.begin(cluster.nodes, cluster.pods, self._groups.group_of, seen.at)
+            self._ahead = RealSide(SideLog("real", count(1), self._price_of))
+            self._ahead.begin(cluster.nodes, cluster.pods, self._groups.group_of, seen.at)
+        #: How many seconds the first new node took; None until one came.
         self._first_boot: float | None = None
         self._lines: list[AnyLine] = []
         self._budgets: Sequence[DisruptionBudget] = ()
@@ -251,8 +253,7 @@ class _Played:
 
     def _cluster(self) -> Cluster:
         """The real cluster now."""
-        pods = (*(running_pod.pod for running_pod in self._replica.bound_pods()), *self._replica.pending.values())
-        return replace(self._read, nodes=tuple(self._replica.nodes.values()), pods=pods)
+        return replace(self._read, nodes=tuple(self._replica.nodes.values()), pods=tuple(self._replica.every_pod()))
 
     def _pods_on(self, name: NodeName) -> Sequence[Pod]:
         return [running_pod.pod for running_pod in self._replica.on(self._replica.row_of(name))]
