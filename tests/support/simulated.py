@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from slackwater.app.counterfactual.observation import Observation
-from slackwater.app.counterfactual.shrinking import ending_order
+from slackwater.app.counterfactual.replica_sets import ending_order
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.known_groups import labelled_groups
 from slackwater.app.rounds.engine import Rounds

@@ -1,4 +1,4 @@
-"""Which pods end on our side when a ReplicaSet gets smaller: as many as really do, by the controller's order here."""
+"""Which pods end on our side when a ReplicaSet is scaled down: as many as really do, by the controller's order here."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,7 +6,7 @@ from msgspec import Raw, structs
 
 from slackwater.app.counterfactual.demand import Arrived, Changed, Ended
 from slackwater.app.counterfactual.pods_here import PodsHere
-from slackwater.app.counterfactual.shrinking import ReplicaSets, ending_order
+from slackwater.app.counterfactual.replica_sets import ReplicaSets, ending_order
 from slackwater.app.offline.cluster import read_cluster
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.model.eviction_facts import EvictionFacts, Owner

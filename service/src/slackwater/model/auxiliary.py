@@ -25,6 +25,12 @@ ControllerKey = tuple[str, Owner]
 Targets = Mapping[ControllerKey, int]
 
 
+def controller_key(pod: Pod) -> ControllerKey | None:
+    """The key of the controller that makes the pod again; None if none does."""
+    owner = pod.eviction_facts.owner
+    return None if owner is None else (pod.key.namespace, owner)
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerScale:
     """The number of pods that a controller wants now. `selector` is that of its pods; None where it is not read."""

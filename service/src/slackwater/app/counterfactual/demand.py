@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from slackwater.model.auxiliary import ControllerKey, controller_key
 from slackwater.model.changes import PodChange
-from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of, is_daemon
 
@@ -57,8 +57,6 @@ class Ended:
 
 
 DemandEvent = Arrived | Changed | Ended
-#: The namespace, and the controller in it.
-Controller = tuple[str, Owner]
 
 
 @dataclass(slots=True, eq=False)
@@ -77,7 +75,7 @@ class Demand:
 
     _by_pod: dict[PodUid, _Place] = field(default_factory=dict)
     #: The places of each controller that are empty, in the order in which they were left.
-    _empty: dict[Controller, deque[_Place]] = field(default_factory=dict)
+    _empty: dict[ControllerKey, deque[_Place]] = field(default_factory=dict)
     _due: list[tuple[UnixTime, int, DemandEvent]] = field(default_factory=list)
     #: Pods that are gone, and when.
     _gone: deque[tuple[UnixTime, PodUid]] = field(default_factory=deque)
@@ -144,7 +142,7 @@ class Demand:
         return place
 
     def _taken(self, pod: Pod) -> _Place | None:
-        controller = controller_of(pod)
+        controller = controller_key(pod)
         empty = None if controller is None else self._empty.get(controller)
         if not empty:
             return None
@@ -156,13 +154,13 @@ class Demand:
 
     def _leave(self, place: _Place, at: UnixTime) -> None:
         place.left_at = at
-        controller = controller_of(place.pod)
+        controller = controller_key(place.pod)
         if controller is not None:
             self._empty.setdefault(controller, deque()).append(place)
         self._left.append((at, place))
 
     def _end(self, place: _Place, at: UnixTime) -> None:
-        controller = controller_of(place.pod)
+        controller = controller_key(place.pod)
         if controller is not None:
             empty = self._empty[controller]
             empty.remove(place)
@@ -179,12 +177,6 @@ class Demand:
 def _leaves(pod: Pod | None) -> bool:
     """A controller makes the next pod as soon as one is being deleted; a StatefulSet only when that one is gone."""
     return pod is None or (pod.deleting and not _named(pod))
-
-
-def controller_of(pod: Pod) -> Controller | None:
-    """The namespace and the owner of a pod; None if no controller makes it again."""
-    owner = pod.eviction_facts.owner
-    return None if owner is None else (pod.key.namespace, owner)
 
 
 def _named(pod: Pod) -> bool:

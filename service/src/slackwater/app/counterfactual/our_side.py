@@ -18,7 +18,7 @@ from slackwater.app.counterfactual.demand import Arrived, DemandEvent, Ended, is
 from slackwater.app.counterfactual.lines import Action
 from slackwater.app.counterfactual.node_owners import PLANNED, GroupOf, is_owned, remover_of
 from slackwater.app.counterfactual.pods_here import PodsHere, apply, daemons
-from slackwater.app.counterfactual.shrinking import ReplicaSets
+from slackwater.app.counterfactual.replica_sets import ReplicaSets
 from slackwater.app.counterfactual.side_log import SideLog
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.rounds.engine import Rounds

@@ -1,4 +1,4 @@
-"""Which pods end on our side when a ReplicaSet gets smaller: a model of its controller, which chooses by where its pods run.
+"""Which pods end on our side when a ReplicaSet is scaled down: a model of its controller, which chooses by where its pods run.
 
 Of each ReplicaSet as many pods end here as really do, but the controller would choose others here: first those without a node,
 then those that are not ready, those whose deletion cost is low, those beside the most pods of their kind, and the newest.
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import inf, log2
 from typing import Final
 
-from slackwater.app.counterfactual.demand import Arrived, Changed, Controller, DemandEvent, Ended, controller_of
+from slackwater.app.counterfactual.demand import Arrived, Changed, DemandEvent, Ended
 from slackwater.app.counterfactual.pods_here import PodsHere
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
+from slackwater.model.auxiliary import ControllerKey, controller_key
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.objects import Pod, created_at_of
 
@@ -25,7 +26,7 @@ _KINDS: Final = frozenset({("apps", "ReplicaSet"), ("", "ReplicationController")
 class ReplicaSets:
     """The places of ReplicaSets on our side, and which of them stands for which place of the real cluster."""
 
-    _places: dict[Controller, dict[PodUid, None]] = field(default_factory=dict)
+    _places: dict[ControllerKey, dict[PodUid, None]] = field(default_factory=dict)
     #: Our place by the real one, and the reverse, where they have different names.
     _here: dict[PodUid, PodUid] = field(default_factory=dict)
     _real: dict[PodUid, PodUid] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class ReplicaSets:
 
     def ended(self, events: Sequence[Ended], cluster: VirtualCluster, pods: PodsHere, now: UnixTime) -> Iterator[Ended]:
         """What ends here at the moment at which `events` really ended. `pods`: what else changes here at this moment."""
-        together: dict[Controller, list[Ended]] = {}
+        together: dict[ControllerKey, list[Ended]] = {}
         for event in events:
             controller = _replica_set_of(event.pod)
             if controller is None or self._ours(event.place) not in self._places.get(controller, ()):
@@ -97,6 +98,6 @@ def ending_order(there: Mapping[PodUid, Pod], now: UnixTime) -> Callable[[PodUid
     return key
 
 
-def _replica_set_of(pod: Pod) -> Controller | None:
-    controller = controller_of(pod)
+def _replica_set_of(pod: Pod) -> ControllerKey | None:
+    controller = controller_key(pod)
     return None if controller is None or (controller[1].group, controller[1].kind) not in _KINDS else controller

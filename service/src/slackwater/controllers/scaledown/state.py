@@ -28,7 +28,7 @@ from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.removal_score import RemovalScore
-from slackwater.model.auxiliary import ControllerKey, Targets
+from slackwater.model.auxiliary import ControllerKey, Targets, controller_key
 from slackwater.model.disruption_budgets import DisruptionReason
 from slackwater.model.effects import Effect, MarkNode, UnmarkNode
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
@@ -217,7 +217,7 @@ def missing(evictions: Sequence[Eviction], planning_input: PlanningInput) -> lis
     left = _missing_of(gone, alive, planning_input.replicas or {})
     found = []
     for eviction in gone:
-        controller = _controller(eviction.pod)
+        controller = controller_key(eviction.pod)
         if controller is not None:
             left[controller] -= 1
             if left[controller] < 0:
@@ -245,10 +245,10 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
     """The number of pods that each evicted pod's controller still has to create."""
     evicted: dict[ControllerKey, list[float]] = defaultdict(list)
     for eviction in gone:
-        controller = _controller(eviction.pod)
+        controller = controller_key(eviction.pod)
         if controller is not None:
             evicted[controller].append(eviction.at)
-    of_these = [(controller, pod) for pod in alive if (controller := _controller(pod)) is not None and controller in evicted]
+    of_these = [(controller, pod) for pod in alive if (controller := controller_key(pod)) is not None and controller in evicted]
     current = Counter(controller for controller, _ in of_these)
     made = Counter(
         controller
@@ -260,11 +260,6 @@ def _missing_of(gone: Sequence[Eviction], alive: Sequence[Pod], targets: Targets
         target = targets.get(controller)
         missing[controller] = len(times) - made[controller] if target is None else target - current[controller]
     return missing
-
-
-def _controller(pod: Pod) -> ControllerKey | None:
-    owner = pod.eviction_facts.owner
-    return None if owner is None else (pod.key.namespace, owner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
