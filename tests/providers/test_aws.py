@@ -316,6 +316,22 @@ async def test_a_right_that_is_missing_is_logged_once_and_costs_a_call_in_ten_mi
     ]
 
 
+async def test_without_the_right_to_read_activities_groups_still_grow(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(asked: object) -> None:
+        raise RefusedRequest("AccessDenied", "not authorized to perform: autoscaling:DescribeScalingActivities", 403)
+
+    monkeypatch.setattr(aws.ec2, "_DescribeScalingActivities", refuse)
+    aws.ec2.has("asg", desired=1)
+    aws.ec2.stock[(A, "m5.xlarge")] = 1
+    with capture_logs() as logs:
+        await aws.grow(1, 3)
+        looks = [await aws.look() for _ in range(3)]
+    assert {(look.target, len(look.instances), look.unreadable) for look in looks} == {(3, 1, "")}
+    assert [entry["problem"] for entry in logs] == [
+        "describe_scaling_activities: AccessDenied: not authorized to perform: autoscaling:DescribeScalingActivities"
+    ]
+
+
 # --- failures -------------------------------------------------------------------------------------------------------------
 
 

@@ -76,6 +76,8 @@ class AwsGroups:
         #: Whether the groups have been listed.
         self.knows_machines = False
         self._reported: set[tuple[GroupName, str]] = set()
+        #: Why the activities were not read the last time; "" if they were.
+        self._activities_problem = ""
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
@@ -86,11 +88,23 @@ class AwsGroups:
             self.knows_machines = True
             lacking = {group.name for group in found if group.desired > group.live}
             self._lacking = {name: self._lacking.get(name, self._now()) for name in lacking}
-            failures = await launch_failures(self._client, self._lacking, now=self._now())
+            failures = await self._launch_failures()
             types = await self._types.of(found)
             shown = [await self._shown(group, types[group.name], failures.get(group.name)) for group in found]
             shown += [self._unreadable(group) for group in every if group.problem]
         return sorted(shown, key=lambda group: group.name)
+
+    async def _launch_failures(self) -> Mapping[GroupName, InstanceError]:
+        """Why machines are lacking. Where AWS does not say, a group is waited for until its nodes are overdue."""
+        try:
+            failures = await launch_failures(self._client, self._lacking, now=self._now())
+            problem = ""
+        except ProviderError as error:
+            failures, problem = {}, error.detail
+        if problem and problem != self._activities_problem:
+            _log.warning("launches that fail are not seen", problem=problem)
+        self._activities_problem = problem
+        return failures
 
     def name_of(self, id_: str) -> InstanceId | None:
         """The name of a machine by AWS' id; None if it was in no group when these were last listed."""
