@@ -144,7 +144,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "PodDecoder._plain": (10_000, "weak: as long as a pod has one"),
     "Recorder._entries": (4_096, "4,096 Events"),
     "RoomScores._kept": (128, "128 sizes"),
-    "RowJournal._rows": (3 * 131_072, "131,072 rows; three of them"),
+    "RowJournal._rows": (3 * 2 * 1_024, "1,024 rows here, and as many again; three of them"),
     "Samples": (100, "the last kinds"),
     "Shared._kept": (65_536, "values of the least size"),
     "StartTimes._seconds": (16, "16 nodes of a group"),

@@ -1,5 +1,6 @@
 """The counterfactual cluster beside a simulated one: what it says that Slackwater would have done is what Slackwater does."""
 
+import gc
 import json
 from collections import Counter
 from typing import Any, Final
@@ -15,6 +16,8 @@ from slackwater.app.rounds.virtual_drains import Pace
 from slackwater.app.settings import Settings, loads
 from slackwater.model.ids import UnixTime
 from tests.support.builders import a_pod
+from tests.support.containers import sizes
+from tests.support.garbage import no_collecting
 from tests.support.manifests import node_labels, node_manifest
 from tests.support.simulated import SimulatedCluster
 
@@ -150,3 +153,42 @@ def test_our_first_node_takes_as_long_as_the_real_one() -> None:
     came = [line for line in lines if isinstance(line, NodeCame) and line.side == "ours" and line.decision]
     assert came[0].decision is not None
     assert came[0].at - decided[came[0].decision] == pytest.approx(40.0, abs=3.0)
+
+
+#: What grows up to a bound of its own, and the most that it may have here.
+BOUNDED = {
+    "PacesSeen._removals": 64,  # the newest ones
+    "RowJournal._rows": 4 * 2 * 1_024,  # two for each row, or these; four journals
+    "ValueColumn._number_of": 4 * 200,  # two for each row, and 64; of labels, and of taints with times in them
+    "ValueColumn.values": 4 * 200,
+}
+
+
+def test_hour_after_hour_it_keeps_the_same() -> None:
+    """A shadow runs for months. Each hour is like the last one, with names and UIDs of its own, and what it leaves behind goes
+    without a collection of garbage: in a small cluster there may be one a day."""
+    settings, hour = settings_with(**QUICK), 3600.0
+    demand = {
+        "web": (a_pod("web", cpu="1", memory="1Gi"), lambda passed: 10 + 30 * (passed % hour < 1500)),
+        "cache": (a_pod("cache", cpu="3", memory="2Gi"), lambda passed: 2 + 6 * (600 < passed % hour < 2400)),
+    }
+    real, both = SimulatedCluster(one_node(), settings, demand, START), Counterfactual(settings, "test")
+    kept, ours = list[Counter[str]](), list[AnyLine]()
+    with no_collecting():
+        for seen in real.run(UnixTime(START + 4 * hour + 90.0), step=30.0):
+            lines = both.take(seen)
+            ours += (line for line in lines if isinstance(line, Sample | NodeCame) and line.side == "ours")
+            if any(isinstance(line, ModelCheck) for line in lines):
+                kept.append(sizes(both) + ours_by_kind())
+    assert len(kept) == 4
+    assert evictions(ours, "ours") > 20
+    assert sum(isinstance(line, NodeCame) for line in ours) > 20
+    history = {place: [each[place] for each in kept[1:]] for place in kept[-1]}
+    grown = {place: sizes for place, sizes in history.items() if sizes == sorted(set(sizes))}
+    assert {place: sizes for place, sizes in grown.items() if sizes[-1] > BOUNDED.get(place, 0)} == {}
+
+
+def ours_by_kind() -> Counter[str]:
+    """The objects of our own types that there are, reachable or not."""
+    kinds = map(type, gc.get_objects())
+    return Counter(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds if kind.__module__.startswith("slackwater."))

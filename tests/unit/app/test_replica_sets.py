@@ -13,6 +13,7 @@ from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import PodUid, UnixTime
 from slackwater.model.objects import Pod
 from tests.support.builders import a_pod
+from tests.support.containers import sizes
 
 NOW = UnixTime(1_800_000_000.0)
 WEB = Owner("apps", "ReplicaSet", "web")
@@ -82,6 +83,21 @@ def test_the_pod_that_stays_stands_for_the_real_one_whose_pod_ended_here() -> No
     assert sides.end("dear") == ["cheap"]
     assert sides.here_of(PodUid("cheap")) == "dear"
     assert sides.end("cheap") == ["dear"]
+
+
+def test_nothing_is_kept_of_a_place_whose_pod_had_failed_here() -> None:
+    sides = Sides()
+    for name, cost in (("dear", 2), ("third", 1), ("cheap", 0)):
+        sides.arrive(of_web(name, on=None, cost=cost))
+    assert sides.end("dear") == ["cheap"]
+    failed = sides.cluster.find(PodUid("dear"))
+    assert failed is not None
+    sides.cluster.drop(failed)
+    assert sides.end("third") == ["third"], "that the failed one is gone is noticed with the next end"
+    cheap = PodUid("cheap")
+    (event,) = sides.sets.ended([Ended(NOW, cheap, sides.real[cheap])], sides.cluster, PodsHere(), NOW)
+    assert event.place == "cheap"
+    assert sizes(sides.sets) == {}
 
 
 def test_pods_of_other_owners_end_as_they_really_do() -> None:

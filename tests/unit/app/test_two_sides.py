@@ -179,15 +179,16 @@ def test_a_node_that_fails_fails_on_both_sides_and_its_pods_are_made_again() -> 
 def test_demand_that_ends_ends_on_our_side_and_a_job_runs_as_long_as_it_really_did() -> None:
     """The node is full on our side only, since the other one's pods have moved to a node of Karpenter's."""
     watched = Watched(pods=[owned("web-1", on="own", cpu="4")])
-    watched.see([node("theirs", labels=KARPENTER)], [owned("job", on="theirs", cpu="4", kind="Job")])
+    watched.see([node("theirs", labels=KARPENTER)], [owned("late-job", on="theirs", cpu="4", kind="Job")])
     watched.passes(20)
-    watched.see(pods=["job", "web-1"])  # the job ran for 30 s
+    watched.see(pods=["late-job", "web-1"])  # the job ran for 30 s
     watched.passes(60)
     assert watched.pending("ours") == 0
     watched.passes(60)
     watched.see(pods=[owned("late", cpu="4")])
     watched.passes(90)
     assert watched.pending("ours") == 0
+    assert not watched.remembers("late-job"), "it ended here after it had ended there"
 
 
 def test_nothing_is_kept_of_pods_that_ended() -> None:

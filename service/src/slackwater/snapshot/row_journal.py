@@ -12,7 +12,10 @@ import numpy as np
 from slackwater.model.columns import Codes, Mask, Rows
 from slackwater.model.reasons import Reason
 
-_KEPT: Final = 65_536
+#: No reader wants more changes than there are rows. So a journal keeps as many, within these bounds; up to twice as many
+#: between two times that it forgets some.
+_LEAST: Final = 1_024
+_MOST: Final = 65_536
 
 
 class RowJournal:
@@ -22,11 +25,12 @@ class RowJournal:
     have to renew most rows anyway, gets None and renews all rows.
     """
 
-    __slots__ = ("_forgotten", "_rows")
+    __slots__ = ("_forgotten", "_kept", "_rows")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
         self._forgotten = 0
+        self._kept = _LEAST
 
     @property
     def position(self) -> int:
@@ -34,17 +38,17 @@ class RowJournal:
 
     def note(self, row: int) -> None:
         self._rows.append(row)
-        if len(self._rows) > 2 * _KEPT:
-            self._forget(len(self._rows) - _KEPT)
+        if len(self._rows) > 2 * self._kept:
+            self._bound()
 
     def note_all(self, rows: Rows) -> None:
-        if len(rows) > _KEPT:
+        if len(rows) > _MOST:
             self._forgotten += len(self._rows) + len(rows)
             self._rows.clear()
             return
         self._rows.extend(rows.tolist())
-        if len(self._rows) > 2 * _KEPT:
-            self._forget(len(self._rows) - _KEPT)
+        if len(self._rows) > 2 * self._kept:
+            self._bound()
 
     def since(self, position: int, *, at_most: int) -> Rows | None:
         """The distinct rows that changed after `position`, sorted. None if those entries are forgotten, or are more than
@@ -55,9 +59,12 @@ class RowJournal:
         # Mostly there are few entries: a set is quicker than sorting an array.
         return np.array(sorted(set(self._rows[start:])), np.intp)
 
-    def _forget(self, count: int) -> None:
-        del self._rows[:count]
-        self._forgotten += count
+    def _bound(self) -> None:
+        self._kept = min(max(self._kept, max(self._rows) + 1), _MOST)
+        if len(self._rows) > 2 * self._kept:
+            count = len(self._rows) - self._kept
+            del self._rows[:count]
+            self._forgotten += count
 
 
 Selection = slice | Rows

@@ -1,5 +1,6 @@
 """Which connections a listener counts, for how long, and which it ends by itself: both kinds of listener, on both loops."""
 
+import gc
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -10,11 +11,16 @@ import anyio.abc
 import pytest
 import uvloop
 from anyio.streams.tls import TLSStream
+from httptools import HttpRequestParser
 
 from slackwater.adapters.http import bounded_http, http_server, uvicorn_listener
 from slackwater.adapters.http import uvicorn_listener as tls_door
+from slackwater.adapters.http.bounded_http import BoundedProtocol
 from slackwater.adapters.http.certificates import Certificates, TlsFiles
+from slackwater.adapters.http.http_server import DirectProtocol
+from slackwater.adapters.http.request_parser import RequestParser
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
+from tests.support.garbage import no_collecting
 from tests.support.pki import Pki
 from tests.support.waiting import until
 from tests.unit.adapters.http.test_upgrades import Echo, echo
@@ -87,6 +93,21 @@ async def test_a_connection_that_ends_gives_its_place_to_another(listener: Liste
                 assert await status_of(port) == b"503"
             async with anyio.create_task_group() as group:
                 group.start_soon(_until_answered, port)
+
+
+async def test_a_connection_that_ended_goes_without_a_collection_of_garbage(listener: Listener) -> None:
+    """Probes open one every few seconds, and hours may pass without such a collection."""
+    kinds = {DirectProtocol, BoundedProtocol, RequestParser, HttpRequestParser}
+
+    def kept() -> int:
+        return sum(type(each) in kinds for each in gc.get_objects())
+
+    with no_collecting():
+        async with listener(None) as port:
+            before = kept()
+            for _ in range(3):
+                assert await status_of(port) == b"200"
+            await until(lambda: kept() == before)
 
 
 async def _until_answered(port: int, tls: ssl.SSLContext | None = None) -> None:

@@ -63,6 +63,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._forget_unread()
         if self._place is not None:
             self._place.release()
+        cast("RequestParser", self.parser).close()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

@@ -93,6 +93,7 @@ class DirectProtocol(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._done = True
+        self._parser.close()
         self._waiting.clear()
         self._connections.discard(self)
         if self._place is not None:

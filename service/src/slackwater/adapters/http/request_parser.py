@@ -54,6 +54,11 @@ class RequestParser:
         self._tunnel = False  # after CONNECT: input is skipped
         self._parser = self._made()
 
+    def close(self) -> None:
+        """Ends the parser with its connection. httptools' parser and this one refer to each other, and to the reader: without
+        this, each connection is kept until garbage is collected, of which there may be hours without any."""
+        del self._parser, self._reader, self.on_body
+
     def _made(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
         parser.set_dangerous_leniencies(**self._leniencies)

@@ -8,6 +8,7 @@ hour. It has no error in the number of nodes: those are the real ones.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from slackwater.app.counterfactual.demand import DemandEvent, made_at
 from slackwater.app.counterfactual.durations import bucket_of
@@ -39,8 +40,10 @@ class CheckedModel:
         self.real = RealHour()
         self.began_at = at
         self._cluster = VirtualCluster(began)
-        self._scheduler = SchedulerModel(settings, began.kubernetes.version, self._happened)
         self._waits = Counter[int]()
+        # The observer knows the counter, not this object: so the hour's model goes with its last user, and not only with the
+        # next collection of garbage, of which there may be one a day.
+        self._scheduler = SchedulerModel(settings, began.kubernetes.version, partial(_count_wait, self._waits))
         self._evictions = 0
         self._emptied: set[NodeName] = set()
         self._scheduler.place_pending(self._cluster, at)
@@ -91,9 +94,10 @@ class CheckedModel:
         if name in self._cluster.replica.nodes:
             self._cluster.lose_node(name, at)
 
-    def _happened(self, event: Happened) -> None:
-        if isinstance(event, Bound):
-            self._waits[bucket_of(max(event.at - made_at(event.pod), 0.0))] += 1
+
+def _count_wait(waits: Counter[int], event: Happened) -> None:
+    if isinstance(event, Bound):
+        waits[bucket_of(max(event.at - made_at(event.pod), 0.0))] += 1
 
 
 def is_empty(pods: Sequence[Pod]) -> bool:

@@ -157,6 +157,7 @@ class OurSide:
         return left > 0
 
     def _ended(self, place: PodUid) -> None:
+        self._job_since.pop(place, None)  # it may have begun again here since, after an eviction
         here = self._cluster.find(place)
         if here is not None:
             self._cluster.drop(here)
@@ -221,8 +222,9 @@ class OurSide:
         self.log.bound(pod.priority, max(at - self._arrived.pop(place, made_at(pod)), 0.0))
         if not is_job(pod):
             return
-        self._job_since[place] = at
-        if (ran := self._job_ran.pop(place, None)) is not None:
+        if (ran := self._job_ran.pop(place, None)) is None:
+            self._job_since[place] = at
+        else:
             self._rounds.timeline.after(max(at + ran - self._rounds.timeline.now, 0.0), lambda: self._ended(place))
 
     def _write_order(self, event: Ordered) -> None:

@@ -53,6 +53,7 @@ class ReplicaSets:
         for event in events:
             controller = _replica_set_of(event.pod)
             if controller is None or self._ours(event.place) not in self._places.get(controller, ()):
+                self._real.pop(self._here.pop(event.place, event.place), None)
                 yield event
             else:
                 together.setdefault(controller, []).append(event)

@@ -45,8 +45,8 @@ class Replacements:
         self._begun = set[NodeName]()
         #: When another plan may begin moves that the last one could not, if nothing else changes; None if none would.
         self.next_at: UnixTime | None = None
-        #: For how long a moved pod rests.
-        self.rest_seconds = policy.pod_rest
+        #: For how long a moved pod rests: it matters to consolidation alone.
+        self.rest_seconds = policy.pod_rest if policy.enabled else 0.0
         self._loop = ConsolidationLoop(
             policy=lambda: policy,
             nodes=cluster.replica.nodes.keys,

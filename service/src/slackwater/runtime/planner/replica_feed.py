@@ -50,8 +50,8 @@ class ReplicaFeed:
         #: The pods that the replica has.
         self._pods: dict[PodUid, Pod] = {}
         #: Old versions of pods that have changed since the present plan was requested (a question sent the change): the plan
-        #: refers to the old version.
-        self._planned: dict[PodUid, Pod] = {}
+        #: refers to the old version. None before the first plan: who never requests one would keep each pod that ever was.
+        self._planned: dict[PodUid, Pod] | None = None
 
     def begin(self) -> None:
         """Follows the journals from now on, for a new, empty replica."""
@@ -64,13 +64,13 @@ class ReplicaFeed:
         """Stops following the journals, because the replica is gone."""
         if self._collector is not None:
             self._collector.stop()
-        self._collector, self._pods, self._planned = None, {}, {}
+        self._collector, self._pods, self._planned = None, {}, None
 
     def reset(self) -> None:
         """Makes the next collection the whole cluster, because the replica may lack what was collected last."""
         if self._source is not None:
             self._source.reset()
-        self._pods, self._planned = {}, {}
+        self._pods, self._planned = {}, None
         if self._collector is not None:
             self._collector.reset()
 
@@ -99,12 +99,12 @@ class ReplicaFeed:
 
     def pod_of(self, uid: PodUid) -> Pod:
         """The pod with this UID as the replica had it when the last plan was requested; a newer pod as the replica has it."""
-        return self._planned.get(uid) or self._pods[uid]
+        return (self._planned or {}).get(uid) or self._pods[uid]
 
     def _note(self, changes: Sequence[PodChange], *, for_plan: bool) -> None:
         for uid, pod, _ in changes:
             before = self._pods.pop(uid, None)
-            if before is not None and not for_plan:
+            if before is not None and self._planned is not None and not for_plan:
                 self._planned.setdefault(uid, before)
             if pod is not None:
                 self._pods[uid] = pod
