@@ -11,6 +11,7 @@ from slackwater.controllers.scaleup.expanders import read_priorities
 from slackwater.controllers.scaleup.groups import GrowableGroup, NodeQuota
 from slackwater.controllers.scaleup.packing import balance, part_planner, solve
 from slackwater.controllers.scaleup.packing.master import MasterProblem, assignment
+from slackwater.controllers.scaleup.packing.patterns import Beam, PatternSearch
 from slackwater.controllers.scaleup.packing.problem import Left, Packing, PackingProblem, Pattern
 from slackwater.model.nodegroups import ZONE
 from slackwater.model.objects import Pod
@@ -98,6 +99,26 @@ def test_pods_that_keep_apart_from_their_own_are_one_a_node_of_a_pattern() -> No
     groups = [a_group("small", a_template("s", cpu="2"), price=2), a_group("large", a_template("l", cpu="16"), price=9)]
     plan = planned([*pods, *some(3, "1", "1Gi", name="p")], groups, policy=PRICE)
     assert grown(plan) == {"small": 3}
+
+
+def test_tiny_pods_leave_room_on_a_node_that_takes_few_pods() -> None:
+    """Of a node for 55 pods, tiny pods take nothing but the number. The best filling is worth 2,071, 55 tiny pods 495."""
+    empty, amounts = np.array([[8_000, 64_000, 55]]), np.array([[3_000, 3_500, 1], [110, 1_900, 1], [8, 4, 1]])
+    problem = PackingProblem(
+        amounts=amounts,
+        demand=np.full(3, 1_000),
+        most=np.full(3, 1_000),
+        empty=empty,
+        takes=np.ones((1, 3), np.bool_),
+        prices=np.ones(1, np.int64),
+        room=np.ones(1, np.int64),
+        limits=np.zeros(0, np.int64),
+        limits_taken=np.zeros((0, 1), np.int64),
+    )
+    values = np.array([345.0, 49.0, 9.0])
+    found = PatternSearch(problem).better(values, problem.demand, np.zeros(1), Beam(4, 2))
+    assert max(each.counts @ values for each in found) > 1_800
+    assert all((each.counts @ amounts <= empty[0]).all() for each in found)
 
 
 def test_what_a_pattern_cannot_express_goes_to_what_is_left_of_its_nodes() -> None:

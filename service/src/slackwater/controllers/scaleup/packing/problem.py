@@ -93,19 +93,24 @@ class PackingProblem:
         return float((cheapest * (weights @ (self.demand @ self.amounts))).max(initial=0.0))
 
 
-#: How many ways to weigh the lines against one another are tried.
+#: How many ways to weigh CPU and memory against one another are tried.
 _WEIGHINGS: Final = 9
+#: What each other line weighs beside CPU and memory together, in turn.
+_OTHERS: Final = (0.5, 2.0)
 #: The weight of each line besides, so that no pod seems to take nothing.
 LEAST_WEIGHT: Final = 0.05
 
 
 def weighings(n_lines: int) -> Floats:
     """Weights of the lines, each summing to 1; shape (weighings, lines). The first two lines are CPU and memory: between them
-    the weight moves from one to the other. The others weigh little."""
+    the weight moves from one to the other. The others weigh little, and then each of them in turn a third and two thirds of
+    all: among tiny pods, the number of pods on a node runs out before CPU and memory do."""
     first = np.linspace(0, 1, _WEIGHINGS)
     weights = np.full((_WEIGHINGS, n_lines), LEAST_WEIGHT)
     weights[:, 0] += 1 - first
     weights[:, 1 % n_lines] += first
+    others = [weights + other * np.eye(n_lines)[line] for line in range(2, n_lines) for other in _OTHERS]
+    weights = np.concatenate([weights, *others])
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
