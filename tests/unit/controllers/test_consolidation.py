@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from slackwater.controllers.consolidation.candidates import NodeFacts
+from slackwater.controllers.consolidation.candidates import Candidate, NodeFacts
+from slackwater.controllers.consolidation.moves import Draft, Places, divided
 from slackwater.controllers.consolidation.spare_room import proposed_nodes
 from slackwater.controllers.scaledown.state import DrainFailure, ScaleDownState
 from slackwater.fit.binpacking import place_pods
@@ -16,7 +17,9 @@ from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.columns import Rows
 from slackwater.model.eviction_facts import EvictionFacts
 from slackwater.model.ids import NodeName, PodUid, Row, UnixTime
+from slackwater.model.nodegroups import GroupName
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
+from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.running_pods import RunningPods
 from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod
@@ -102,6 +105,32 @@ def test_the_moves_of_one_plan_are_found_again_and_move_no_pod_twice() -> None:
         assert all(number < at for number in move.after)
         assert move.saved > 0
         assert move.ratio >= 0.5
+
+
+def test_nodes_go_in_the_order_of_what_they_save_for_what_they_disturb() -> None:
+    """The second node's pods have places on the new node of the third one's, which makes it go before the first."""
+    drafts = drafts_of(prices=[30, 16, 20], pods=[[8], [4], [4]], new=[[8], [8]])
+    assert [(draft.leaving, len(draft.coming)) for draft in drafts] == [([2], 1), ([1], 0), ([0], 1)]
+
+
+def test_a_new_node_comes_with_the_first_node_whose_pods_it_takes() -> None:
+    """The first of the new nodes has the most places for what the first node's pods lack, but then the two others have all."""
+    drafts = drafts_of(prices=[90, 1], pods=[[3, 3, 3], [3, 3, 0]], new=[[3, 3, 0], [3, 0, 2], [0, 3, 1]])
+    assert [(draft.leaving, sorted(draft.coming)) for draft in drafts] == [([0], [1, 2]), ([1], [0])]
+    for draft in drafts:
+        assert {place for places in draft.places for some in places.values() for place in some} == set(draft.coming)
+
+
+def drafts_of(*, prices: list[int], pods: list[list[int]], new: list[list[int]]) -> list[Draft]:
+    """Moves of nodes that cost so much and have so many pods of each kind, all with places on the new nodes; all moves pay."""
+    g, sizes = GroupName("g"), [1.0 + sum(some) for some in pods]
+    candidates = [
+        Candidate(row=Row(at), node=NodeName(f"n{at}"), group=g, price=price, disruption=size, spot=False, due=None)
+        for at, (price, size) in enumerate(zip(prices, sizes, strict=True))
+    ]
+    kinds, counts = [KindId(kind) for kind in range(len(new[0]))], np.array(pods)
+    places = Places(kinds=kinds, present=[[] for _ in kinds], prices=[5] * len(new), new=np.array(new), counts=counts)
+    return divided(candidates, places, np.full(len(kinds), 0.625), lambda *_: True)
 
 
 def test_pods_share_free_room_by_what_each_leaves_over() -> None:

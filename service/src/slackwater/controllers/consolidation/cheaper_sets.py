@@ -72,7 +72,8 @@ class CheaperSets:
                 return best
             nodes = [self.made.free[at] for at in chosen.tolist()]
             found = self.made.trials().of(nodes)
-            drafts = divided([node.candidate for node in nodes], found.places, self.made.pays_of(found))
+            values = self.market.values[[self.positions[kind] for kind in found.places.kinds]]
+            drafts = divided([node.candidate for node in nodes], found.places, values, self.made.pays_of(found))
             net = sum(self._net([nodes[at].candidate for at in draft.leaving], draft, found) for draft in drafts)
             if drafts and (best is None or net > most):
                 best, most = _Divided(nodes=nodes, found=found, drafts=drafts), net

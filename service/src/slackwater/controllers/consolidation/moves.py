@@ -1,8 +1,9 @@
 """Divides a set of nodes, and the places that were found for their pods, into small moves.
 
 Pods of one equivalence group can take one another's places. So a node that goes takes the places of its pods on new nodes that
-are there already first, then on present nodes, and only then a further new node comes. A move is complete as soon as it saves
-enough; what never does is left out.
+are there already first, then on present nodes, and only then a further new node comes. That node goes next which saves the most
+for what it disturbs, where a place that a new node has to come for costs what room for the pod is worth. A move is complete as
+soon as it saves enough; what never does is left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from slackwater.controllers.consolidation.candidates import Candidate
+from slackwater.controllers.scaleup.packing.problem import Floats
 from slackwater.model.columns import Int64, Mask, Rows
 from slackwater.snapshot.equivalence_groups import KindId
 
@@ -45,14 +47,17 @@ class Draft:
 Pays = Callable[[Sequence[Candidate], Sequence[int], int], bool]
 
 
-def divided(candidates: Sequence[Candidate], places: Places, pays: Pays) -> list[Draft]:
-    """The moves, in order. `candidates`: the set, in the order in which its nodes should go."""
-    return list(_Division(candidates, places, pays).drafts())
+def divided(candidates: Sequence[Candidate], places: Places, values: Floats, pays: Pays) -> list[Draft]:
+    """The moves, in order. `candidates`: the set, those that save the most for the room first. `values`: what room for a pod of
+    each kind costs, in micros an hour, shape (kinds,)."""
+    return list(_Division(candidates, places, values, pays).drafts())
 
 
 class _Division:
-    def __init__(self, candidates: Sequence[Candidate], places: Places, pays: Pays) -> None:
-        self._candidates, self._places, self._pays = candidates, places, pays
+    def __init__(self, candidates: Sequence[Candidate], places: Places, values: Floats, pays: Pays) -> None:
+        self._candidates, self._places, self._values, self._pays = candidates, places, values, pays
+        self._prices: Floats = np.array([each.price for each in candidates], np.float64)
+        self._disruptions: Floats = np.array([each.disruption for each in candidates])
         self._present = [list(reversed(rows)) for rows in places.present]
         self._opened: list[list[int]] = [[] for _ in places.kinds]
         #: How many places are left for each kind without a further new node.
@@ -77,11 +82,11 @@ class _Division:
         return found
 
     def _next(self, waiting: Rows) -> int:
-        """The first node of which the largest part of the pods has a place without a further new node."""
+        """The first node that saves the most for what it disturbs."""
         if len(waiting) * len(self._left) > _MOST_ENTRIES:
             return 0
-        placed = np.minimum(self._places.counts[waiting], self._left).sum(axis=1)
-        return int((placed / np.maximum(self._pods[waiting], 1)).argmax())
+        lacking = np.maximum(self._places.counts[waiting] - self._left, 0) @ self._values
+        return int(((self._prices[waiting] - lacking) / np.maximum(self._disruptions[waiting], 1e-9)).argmax())
 
     def _take(self, node: int, draft: Draft) -> bool:
         """Adds the node to the move, with the new nodes that it needs beside those that are there. False if there are not
@@ -108,10 +113,21 @@ class _Division:
         taken: dict[int, list[int]] = {}
         for kind in np.flatnonzero(wanted).tolist():
             taken[kind] = [self._place(kind) for _ in range(int(wanted[kind]))]
+        used = {place for places in taken.values() for place in places}
+        for new in coming:
+            if new not in used:  # one that was opened after it has all that the node needs
+                self._close(new)
         draft.leaving.append(node)
-        draft.coming += coming
+        draft.coming += [new for new in coming if new in used]
         draft.places.append(taken)
         return True
+
+    def _close(self, new: int) -> None:
+        """Leaves a new node of which no place is taken for a later move."""
+        self._unopened[new] = True
+        self._left -= self._places.new[new]
+        for kind in np.flatnonzero(self._places.new[new]).tolist():
+            self._opened[kind] = [each for each in self._opened[kind] if each != new]
 
     def _place(self, kind: int) -> int:
         return self._opened[kind].pop() if self._opened[kind] else ~self._present[kind].pop()

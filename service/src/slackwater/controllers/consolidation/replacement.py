@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from slackwater.controllers.consolidation.made_moves import MadeMoves
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.trial import SetNode
@@ -37,7 +39,8 @@ def _replace(made: MadeMoves, due: Sequence[SetNode], node: SetNode) -> bool:
     candidate, snapshot = node.candidate, made.planning_input.snapshot
     others = [each.candidate.row for each in due if each is not node and snapshot.facts.live[each.candidate.row]]
     found = made.trials(others).of([node])
-    draft = next(iter(divided([candidate], found.places, lambda *_: True)), Draft(leaving=[0]))
+    values = np.zeros(len(found.places.kinds))  # only for the order of several nodes
+    draft = next(iter(divided([candidate], found.places, values, lambda *_: True)), Draft(leaving=[0]))
     lacking = made.lacking(node)
     own = None if lacking is None else _own_group(made, candidate.group)
     if own is not None:
