@@ -6,7 +6,11 @@
 Every plan is checked: each pod is on one node, nodes hold their pods, no pod moves twice, and the service's own verdict on a
 sample of the moved pods in the cluster after the plan. The bound is what the pods cost if they could be divided
 (`least_cost.divisible_cost`). `--ratio`: autoscaler.consolidation.minSavingRatio. `--oracle`: kube-scheduler's plug-ins judge a
-moved pod on each node that got any. `--days`: for how many days the rival goes on; each day every pod may move again.
+moved pod on each node that got any. The rival is looked at after a day, on which it moves no pod twice, as the plan; and at
+rest, after at most `--days`, on each of which every pod may move again.
+
+The last savings are the dearest, so whoever saves more saves less for each eviction. That is why the plan, in the order of its
+moves, is also compared where it has saved as much as the rival, and where it has evicted as many pods.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from statistics import median
 from typing import Final
 
@@ -45,15 +50,28 @@ from tests.support import installed
 _NOW: Final = UnixTime(1.8e9)
 #: Of how many moved pods of each cluster the verdict is asked.
 _SAMPLE: Final = 1000
-_MOST_DAYS: Final = 12
+#: At most so many days until the rival rests, and until plans find nothing more.
+MOST_DAYS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The rival, and the plan beside it. `over`: its money after over the bound. `saved`: what the plan saves for an eviction,
+    over what the rival does. `equal`: evictions until the plan saves what the rival saves, over the rival's; None if it saves
+    less. `more`: what the plan saves with at most the rival's evictions, over what the rival saves."""
+
+    over: float
+    evictions: int
+    saved: float
+    equal: float | None
+    more: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A cluster's plan. Money in dollars an hour. `over`: money after over the bound; `rival_over`: the rival's. `saved`,
-    `rival_saved`: dollars an hour for each eviction. `equal`: evictions until the plan saves what the rival saves, over the
-    rival's; None if it saves less. `least`: the smallest ratio of a move. `judged`: pods whose new place was judged again;
-    `oracle`: by kube-scheduler's plug-ins."""
+    """A cluster's plan. Money in dollars an hour. `over`: money after over the bound. `saved`: dollars an hour for each
+    eviction. `least`: the smallest ratio of a move. `judged`: pods whose new place was judged again; `oracle`: by
+    kube-scheduler's plug-ins. `day`, `rest`: beside the rival after a day, and at rest."""
 
     seed: int
     shape: str
@@ -68,32 +86,29 @@ class Result:
     moves: int
     coming: int
     least: float
-    rival_over: float
-    rival_saved: float
-    rival_evictions: int
-    equal: float | None
     cpu: float
     steps: int
     judged: int
     oracle: int
+    day: Beside
+    rest: Beside
 
 
-def result(case: Generated, ratio: float, *, allow_spot: bool, days: int = 1, oracle: Real | None = None) -> Result:
+def result(case: Generated, ratio: float, *, allow_spot: bool, days: int = MOST_DAYS, oracle: Real | None = None) -> Result:
     """Plans and checks."""
     plan, cpu = planned(case, ratio, allow_spot=allow_spot)
     nodes, pods, to = _after(case, case.nodes(), case.pods(), plan)
     judged = checked(case, nodes, pods, to)
     asked = _oracle_checked(case, nodes, pods, to, oracle) if oracle is not None else 0
-    rival = one_by_one(case, ratio, allow_spot=allow_spot, days=days)
+    rivals = one_by_one(case, ratio, allow_spot=allow_spot, days=days)
     bound = divisible_cost(case.mix)
     return Result(
         seed=case.mix.seed, shape=case.shape, nodes=len(case.on), pods=int(case.held.sum()), cost=plan.cost / 1e6,
         after=plan.cost_after / 1e6, bound=bound / 1e6, over=plan.cost_after / bound,
         saved=plan.saved / 1e6 / max(plan.evictions, 1), evictions=plan.evictions, moves=len(plan.moves),
         coming=sum(len(move.coming) for move in plan.moves), least=min((move.ratio for move in plan.moves), default=0.0),
-        rival_over=rival.cost / bound, rival_saved=(plan.cost - rival.cost) / 1e6 / max(rival.evictions, 1),
-        rival_evictions=rival.evictions, equal=_equal(plan, rival), cpu=cpu, steps=plan.steps, judged=judged,
-        oracle=asked,
+        cpu=cpu, steps=plan.steps, judged=judged, oracle=asked, day=_beside(plan, rivals[0], bound),
+        rest=_beside(plan, rivals[-1], bound),
     )  # fmt: skip
 
 
@@ -136,21 +151,25 @@ def at_rest(case: Generated, ratio: float, *, allow_spot: bool) -> tuple[Generat
     """The nodes and pods once a plan a day finds nothing more, and every pod may move again each day; with all evictions, and
     the number of plans."""
     evictions = 0
-    for day in range(1, _MOST_DAYS):
+    for day in range(1, MOST_DAYS):
         plan, _ = planned(case, ratio, allow_spot=allow_spot)
         if not plan.moves:
             return case, evictions, day
         case, evictions = continued(case, plan), evictions + plan.evictions
-    return case, evictions, _MOST_DAYS
+    return case, evictions, MOST_DAYS
 
 
-def _equal(plan: ConsolidationPlan, rival: OneByOne) -> float | None:
-    left, evictions = plan.cost - rival.cost, 0
-    for move in plan.moves:
-        if left <= 0:
-            break
-        left, evictions = left - move.saved, evictions + move.evictions
-    return evictions / max(rival.evictions, 1) if left <= 0 else None
+def _beside(plan: ConsolidationPlan, rival: OneByOne, bound: float) -> Beside:
+    saved, rival_saved = np.cumsum([0, *(move.saved for move in plan.moves)]), max(plan.cost - rival.cost, 1)
+    evictions, rival_evictions = np.cumsum([0, *(move.evictions for move in plan.moves)]), max(rival.evictions, 1)
+    enough = np.flatnonzero(saved >= rival_saved)
+    return Beside(
+        over=rival.cost / bound,
+        evictions=rival.evictions,
+        saved=float(saved[-1] / max(evictions[-1], 1) / (rival_saved / rival_evictions)),
+        equal=float(evictions[enough[0]] / rival_evictions) if len(enough) else None,
+        more=float(saved[evictions <= rival.evictions].max() / rival_saved),
+    )
 
 
 def checked(case: Generated, after: Sequence[Node], running: Sequence[Pod], to: Mapping[PodUid, NodeName]) -> int:
@@ -208,23 +227,33 @@ def _after(
 
 
 def table(results: Sequence[Result]) -> str:
-    """Markdown; a line for each shape."""
-    heads = ["clusters", "money before / bound", "after / bound, median", "worst", "one by one, median"]
-    heads += ["saved an eviction / that of one by one, median", "least", "evictions for the same money / those", "most"]
-    heads += ["CPU s, median", "most"]
+    """Markdown: the plans, and the plans beside the rival; a line for each shape."""
     shapes = [("all", results)]
     shapes += [(shape, [each for each in results if each.shape == shape]) for shape in sorted({each.shape for each in results})]
-    lines = [f"| {' | '.join(['shape', *heads])} |", "|---|" + "---:|" * len(heads)]
+    heads = ["shape", "clusters", "money before / bound", "after / bound, median", "worst", "CPU s, median", "most"]
+    lines = [f"| {' | '.join(heads)} |", "|---|" + "---:|" * (len(heads) - 1)]
     for name, some in shapes:
-        times = [each.saved / max(each.rival_saved, 1e-9) for each in some]
-        cells = [str(len(some)), f"{median(each.cost / each.bound for each in some):.2f}"]
+        cells = [name, str(len(some)), f"{median(each.cost / each.bound for each in some):.2f}"]
         cells += [f"{median(each.over for each in some):.3f}", f"{max(each.over for each in some):.3f}"]
-        cells += [f"{median(each.rival_over for each in some):.3f}", f"{median(times):.2f}", f"{min(times):.2f}"]
-        equal = [each.equal for each in some if each.equal is not None]
-        cells += [f"{median(equal):.2f}", f"{max(equal):.2f}"] if len(equal) == len(some) else ["", ""]
         cells += [f"{median(each.cpu for each in some):.1f}", f"{max(each.cpu for each in some):.1f}"]
-        lines.append(f"| {' | '.join([name, *cells])} |")
+        lines.append(f"| {' | '.join(cells)} |")
+    heads = ["one by one", "shape", "its money / bound, median", "saved an eviction / by it, median", "least", "more in"]
+    heads += ["evictions for the same money / its, median", "most", "fewer in", "money for the same evictions / its, median"]
+    heads += ["least", "more in"]
+    lines += ["", f"| {' | '.join(heads)} |", "|---|---|" + "---:|" * (len(heads) - 2)]
+    lines += [f"| a day | {name} | {_line([each.day for each in some])} |" for name, some in shapes]
+    lines += [f"| at rest | {name} | {_line([each.rest for each in some])} |" for name, some in shapes]
     return "\n".join(lines)
+
+
+def _line(some: Sequence[Beside]) -> str:
+    equal = [inf if each.equal is None else each.equal for each in some]
+    saved, more = [each.saved for each in some], [each.more for each in some]
+    cells = [f"{median(each.over for each in some):.3f}"]
+    cells += [f"{median(saved):.2f}", f"{min(saved):.2f}", str(sum(each >= 1 for each in saved))]
+    cells += [f"{median(equal):.2f}", f"{max(equal):.2f}", str(sum(each <= 1 for each in equal))]
+    cells += [f"{median(more):.2f}", f"{min(more):.2f}", str(sum(each >= 1 for each in more))]
+    return " | ".join(cells)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -235,7 +264,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--ratio", type=float, default=0.5)
     parser.add_argument("--rest", action="store_true", help="a plan a day until nothing changes; no rival, no checks")
     parser.add_argument("--no-spot", action="store_true", help="pods of on-demand nodes get no new spot nodes")
-    parser.add_argument("--days", type=int, default=1, help="of the rival")
+    parser.add_argument("--days", type=int, default=MOST_DAYS, help="of the rival, at most")
     parser.add_argument("--oracle", action="store_true", help="ask kube-scheduler's plug-ins; built on first use")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     asked = parser.parse_args(arguments)

@@ -19,17 +19,23 @@ _EACH = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneByOne:
-    """Micros an hour after the last replacement, and evictions."""
+    """Micros an hour after the last replacement of a day, and evictions until then."""
 
     cost: int
     evictions: int
 
 
-def one_by_one(generated: Generated, ratio: float, *, allow_spot: bool, days: int = 1) -> OneByOne:
-    """Plays the rival until nothing pays, on each of so many days. Pods that moved on one day may move on the next."""
-    rival = _Rival(generated, ratio, allow_spot)
-    played = [rival.play() for _ in range(days)]
-    return OneByOne(cost=played[-1].cost, evictions=sum(each.evictions for each in played))
+def one_by_one(generated: Generated, ratio: float, *, allow_spot: bool, days: int) -> list[OneByOne]:
+    """Plays the rival until nothing pays, on each of at most so many days, until one on which nothing moves. Pods that moved on
+    one day may move on the next. At least one day."""
+    rival, found = _Rival(generated, ratio, allow_spot), list[OneByOne]()
+    while len(found) < days:
+        played = rival.play()
+        before = found[-1].evictions if found else 0
+        found.append(OneByOne(cost=played.cost, evictions=before + played.evictions))
+        if not played.evictions:
+            break
+    return found
 
 
 class _Rival:
