@@ -31,6 +31,7 @@ from tests.bench.options import installed_service
 from tests.bench.shadow.workload import Made, play
 from tests.cluster.support.audit_tail import AuditTail
 from tests.support.controlplane.build import build
+from tests.support.waiting import until
 
 #: Quick enough for a workload of half an hour, and the same for the shadow and for the service.
 _AUTOSCALER: Final[Json] = {
@@ -63,6 +64,7 @@ async def a_round(pods: int, seconds: float, keep: Path | None = None) -> Round:
         audit = AuditTail(stage.control_plane.audit_log)
         text = yaml.safe_dump({**shadow, "report": {"file": str(log)}})
         async with stage.running(contenders.service(stage, installed_service(), more=text).launch):
+            await until(partial(_has_begun, log))
             karpenter = await play(stage, pods, seconds)
             await anyio.sleep(_LAG_SECONDS)
         predicted = _predicted(log, karpenter)
@@ -73,6 +75,11 @@ async def a_round(pods: int, seconds: float, keep: Path | None = None) -> Round:
         _keep(side.stage.folder, keep, "served")
     reviews = sum(each.resource == "tokenreviews" for each in writes)
     return Round(karpenter=karpenter, predicted=predicted, served=served, writes=len(writes) - reviews)
+
+
+def _has_begun(log: Path) -> bool:
+    """Whether both sides have begun. Later, ours would begin with what Karpenter has just bought."""
+    return log.exists() and log.stat().st_size > 0
 
 
 def _keep(folder: Path, directory: Path | None, name: str) -> None:
