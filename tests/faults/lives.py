@@ -82,7 +82,8 @@ class Lives:
                 await life.service.intake.synced()
                 life.ready = True
                 if life.service.autoscaler_service is not None:
-                    group.start_soon(life.service.autoscaler_service.run, life.service.replica)
+                    group.start_soon(life.service.autoscaler_service.intake.run)
+                    group.start_soon(life.service.autoscaler_service.act, life.service.replica)
                 if life.service.scoring_loop is not None:
                     group.start_soon(life.service.scoring_loop.run)
         life.ended.set()

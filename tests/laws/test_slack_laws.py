@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.controllers.slack.planning_input import SlackInput
-from slackwater.controllers.slack.policy import PPM, SlackRule
+from slackwater.controllers.slack.policy import SlackRule
 from slackwater.controllers.slack.rate_sizing import RuleSizes, cut
 from slackwater.controllers.slack.state import PreviousPieces, steadied
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import PPM, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.resources import NOTHING, Amounts, amounts_of
 from tests.support import installed

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.controllers.slack.policy import PPM
 from slackwater.controllers.slack.start_time_slo import (
     ArrivalHistory,
     StartTimeSLO,
@@ -17,6 +16,7 @@ from slackwater.controllers.slack.start_time_slo import (
     room_ahead,
 )
 from slackwater.model.columns import Int64
+from slackwater.model.ids import PPM
 from tests.support.arrivals import DAY, TRACES
 from tests.support.seeds import a_seed
 

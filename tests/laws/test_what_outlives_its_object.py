@@ -86,7 +86,8 @@ class _Cluster:
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
-        group.start_soon(service.autoscaler_service.run, service.replica)
+        group.start_soon(service.autoscaler_service.intake.run)
+        group.start_soon(service.autoscaler_service.act, service.replica)
         beside = (service.disagreement_loop.run, service.history.loop.run, service.ops.state.observer.run)
         for task in (service.audit.run, service.scoring_loop.run, self.agents.run, self.scheduler.run, *beside):
             group.start_soon(task)

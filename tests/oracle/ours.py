@@ -8,6 +8,7 @@ from tests.oracle.campaign import Ours
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Line, Mode
 from tests.support.answers import json_of
+from tests.support.scores import score_lines
 
 
 def side(mode: Mode, request: VersionRequest = NO_REQUEST) -> Ours:
@@ -26,4 +27,4 @@ def _answers(mode: Mode) -> Callable[[offline.Cluster], Iterable[Line]]:
         case "sequential":
             return lambda cluster: map(json_of, offline.placement_lines(cluster, sequential=True))
         case "scores":
-            return offline.score_lines
+            return score_lines

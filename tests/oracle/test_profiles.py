@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.offline import placement_lines, read_cluster, score_lines
+from slackwater.app.offline import placement_lines, read_cluster
 from slackwater.app.offline.cluster import with_profiles
 from slackwater.app.scheduler_config.filters_and_scores import filter_profiles_of, read_score_profile
 from slackwater.app.settings import Settings
 from tests.oracle.campaign import run
 from tests.oracle.real import Line
 from tests.support.answers import json_of
+from tests.support.scores import score_lines
 
 pytestmark = pytest.mark.timeout(1200)
 

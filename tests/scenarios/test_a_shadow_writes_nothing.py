@@ -109,7 +109,8 @@ class Cluster:
         await self.shadow.intake.listed()
         group.start_soon(self.shadow.history.loop.run)
         assert self.shadow.autoscaler_service is not None
-        group.start_soon(self.shadow.autoscaler_service.run, self.shadow.replica)
+        group.start_soon(self.shadow.autoscaler_service.intake.run)
+        group.start_soon(self.shadow.autoscaler_service.act, self.shadow.replica)
 
     def make(self, path: str, body: dict[str, Any]) -> None:
         answer = self.box.api.request("POST", path, body=json.dumps(body).encode())

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from slackwater.model.nodegroups import ZONE
+from slackwater.model.objects import ZONE
 from tests.faults.virtualloop import run_virtually
 from tests.support.awsscene import ZONES, AwsScene, aws_scene
 from tests.support.builders import a_pod

@@ -31,9 +31,10 @@ Nanos = NewType("Nanos", int)  # 10^-9 of whatever the quantity counts
 #: The largest magnitude of a quantity, and of every result.
 LARGEST: Final = 2**63 - 1
 _INT64_DIGITS: Final = 19
-_NANO: Final = 10**9
-_NANOS_PER_MILLI: Final = 10**6
-_LARGEST_NANOS: Final = LARGEST * _NANO
+#: A whole unit, and a thousandth, in units of 10^-9.
+NANO: Final = 10**9
+NANOS_PER_MILLI: Final = 10**6
+_LARGEST_NANOS: Final = LARGEST * NANO
 
 #: The number of different texts in each cache. A cluster of 5,000 nodes and 150,000 pods has a few thousand. Longer texts than
 #: `_CACHED_LENGTH` are not cached.
@@ -87,7 +88,7 @@ def parse_nanos(value: str | int | float) -> Nanos:
     if isinstance(value, str):
         return _nanos_of_text(value) if len(value) <= _CACHED_LENGTH else _read(value)
     if isinstance(value, int) and not isinstance(value, bool):
-        return Nanos(_capped(value) * _NANO)
+        return Nanos(_capped(value) * NANO)
     if isinstance(value, float):
         if not isfinite(value):
             raise QuantityError(value, "not finite")
@@ -125,7 +126,7 @@ def byte_count(value: str | int | float) -> Bytes:
     """Reads a quantity in bytes, rounded away from zero, as documented at `Value()`. Raises `QuantityError`."""
     if isinstance(value, str) and len(value) <= _CACHED_LENGTH:
         return _whole_of_text(value)
-    return Bytes(_away_from_zero(parse_nanos(value), _NANO))
+    return Bytes(_away_from_zero(parse_nanos(value), NANO))
 
 
 def whole(value: str | int | float) -> int:
@@ -197,7 +198,7 @@ def _capped(amount: int) -> int:
 
 
 def _milli(nanos: Nanos) -> MilliCpu:
-    return MilliCpu(_capped(_away_from_zero(nanos, _NANOS_PER_MILLI)))
+    return MilliCpu(_capped(_away_from_zero(nanos, NANOS_PER_MILLI)))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -207,7 +208,7 @@ def _milli_of_text(text: str) -> MilliCpu:
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def _whole_of_text(text: str) -> Bytes:
-    return Bytes(_away_from_zero(_read(text), _NANO))
+    return Bytes(_away_from_zero(_read(text), NANO))
 
 
 @lru_cache(maxsize=_CACHED_TEXTS)
@@ -222,7 +223,7 @@ def _read(text: str) -> Nanos:
     sign, digits, fraction, suffix, exponent = parts.groups(default="")
     power = _power(exponent) if exponent else _DECIMAL_POWERS.get(suffix, 0)
     number = _EXACT.create_decimal(f"{digits}.{fraction}e{power}")
-    nanos = _EXACT.multiply(number, _BINARY_SIZES.get(suffix, 1) * _NANO)
+    nanos = _EXACT.multiply(number, _BINARY_SIZES.get(suffix, 1) * NANO)
     # Compared first: an integer has all the digits that an exponent stands for.
     magnitude = _LARGEST_NANOS if nanos >= _LARGEST_NANOS else int(nanos.to_integral_value(context=_EXACT))
     return Nanos(-magnitude if sign == "-" else magnitude)

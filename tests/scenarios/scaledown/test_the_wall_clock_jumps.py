@@ -69,7 +69,8 @@ class Cluster:
         await group.start(service.dispatcher.run)
         group.start_soon(service.intake.run)
         await service.intake.synced()
-        group.start_soon(service.autoscaler_service.run, service.replica)
+        group.start_soon(service.autoscaler_service.intake.run)
+        group.start_soon(service.autoscaler_service.act, service.replica)
         assert service.scoring_loop is not None
         group.start_soon(service.scoring_loop.run)
         group.start_soon(self.scheduler.run)

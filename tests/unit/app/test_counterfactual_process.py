@@ -18,7 +18,6 @@ from slackwater.app.counterfactual.process import Arrivals, CounterfactualProces
 from slackwater.app.counterfactual.service import WrittenLog
 from slackwater.app.policies import policy_of
 from slackwater.app.settings import Settings, loads
-from slackwater.app.settings.model import API_VERSION, KIND
 from slackwater.app.whatif.question import GroupRegistryView
 from slackwater.model.auxiliary import AuxiliaryObjects
 from slackwater.model.events import NodeSeen
@@ -26,6 +25,7 @@ from slackwater.ports.clock import Times
 from slackwater.ports.protocols import NothingThere
 from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from slackwater.runtime.record_file import RecordError
+from slackwater_protocol.names import CONFIG_API_VERSION, CONFIG_KIND
 from tests.support.builders import a_node
 from tests.support.planners import KnownAuxiliary
 from tests.support.small_state_machine import SmallStateMachine
@@ -115,7 +115,9 @@ def test_a_line_that_a_killed_writer_left_does_not_swallow_the_next(tmp_path: Pa
 
 
 def settings_with(file: Path) -> Settings:
-    return loads(json.dumps({"apiVersion": API_VERSION, "kind": KIND, "report": {"file": str(file)}}), source="test")
+    return loads(
+        json.dumps({"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND, "report": {"file": str(file)}}), source="test"
+    )
 
 
 def a_log(settings: Settings) -> WrittenLog:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.app.offline import placement_lines, read_cluster, score_lines
+from slackwater.app.offline import placement_lines, read_cluster
 from slackwater.app.offline.files import load_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.cli.main import main
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from tests.support.answers import json_of
 from tests.support.manifests import Obj, node_manifest
+from tests.support.scores import score_lines
 
 _CSI = "csi.example.com"
 

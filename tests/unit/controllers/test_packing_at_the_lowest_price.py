@@ -13,8 +13,7 @@ from slackwater.controllers.scaleup.packing import balance, part_planner, solve
 from slackwater.controllers.scaleup.packing.master import MasterProblem, assignment
 from slackwater.controllers.scaleup.packing.patterns import Beam, PatternSearch
 from slackwater.controllers.scaleup.packing.problem import Left, Packing, PackingProblem, Pattern
-from slackwater.model.nodegroups import ZONE
-from slackwater.model.objects import Pod
+from slackwater.model.objects import ZONE, Pod
 from slackwater.model.pod_constraints import PodConstraints, PodTerm, SpreadConstraint
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.node_facts import HOSTNAME

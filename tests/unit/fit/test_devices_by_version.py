@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.app.offline import placement_lines, score_lines
+from slackwater.app.offline import placement_lines
 from tests.support.answers import json_of
 from tests.support.devices import (
     DRIVER,
@@ -20,6 +20,7 @@ from tests.support.devices import (
     pod_body,
     slice_body,
 )
+from tests.support.scores import score_lines
 
 _OLD, _NEW, _NEWEST = ("1.34", "1.35"), ("1.36", "1.37"), ("1.37",)
 _SHORT = "cannot allocate all claims"

@@ -52,14 +52,13 @@ class AutoscalerService(ObservingAutoscaler):
         *,
         submit: Callable[[Iterable[Effect]], None],
         on_broken: OnBroken,
-        on_record: Callable[[LoopRecord], None] = lambda _: None,
+        on_record: Callable[[LoopRecord], object] = lambda _: None,
         rng: Random,
         times: Times = Times(),
         leads: Callable[[], bool] = lambda: True,
         evicted_before: Callable[[], Mapping[PodKey, UnixTime]] = dict,
     ) -> None:
-        """`submit` carries effects out; `leads`: whether this replica does so now. `evicted_before` returns the pods that
-        earlier processes evicted when they removed nodes, and when. The others as in `ObservingAutoscaler`."""
+        """The arguments as in `ObservingAutoscaler`."""
         arrivals = ArrivalsStore(client, namespace=SCHEDULER_NAMESPACE)
         super().__init__(
             settings,
@@ -71,11 +70,11 @@ class AutoscalerService(ObservingAutoscaler):
             on_record=on_record,
             rng=rng,
             times=times,
+            submit=submit,
+            leads=leads,
+            evicted_before=evicted_before,
         )
         self._api = client
-        self._carry_out = submit
-        self._is_leader = leads
-        self._read_evicted = evicted_before
         self._status = StatusText()
         self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
         self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -119,12 +118,6 @@ class AutoscalerService(ObservingAutoscaler):
         owner = None if status is None else status.owner or None
         return owner or withheld_by_settings(capability, group, capabilities=said.capabilities, groups=said.groups)
 
-    def _leads(self) -> bool:
-        return self._is_leader()
-
-    def _evicted_before(self) -> Mapping[PodKey, UnixTime]:
-        return self._read_evicted()
-
     def _start(self, tasks: TaskGroup, replica: Replica) -> None:
         remover = self._remover = MachineRemover(
             self._state_machine,
@@ -138,9 +131,6 @@ class AutoscalerService(ObservingAutoscaler):
         cutoff = drain_policy_of(self._settings).expendable_pods_priority_cutoff
         finder = self._finder = DestinationFinder(replica.ask, cutoff=cutoff, on_event=self._on_event)
         tasks.start_soon(finder.run, name="destinations of leaving pods")
-
-    def _submit(self, effects: Iterable[Effect]) -> None:
-        self._carry_out(effects)
 
     def take(self, report: DrainReport) -> None:
         """Passes a drain's report on: RemoveNode to the machine remover, FindDestinations to the destination finder, all others

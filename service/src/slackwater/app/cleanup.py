@@ -24,6 +24,8 @@ from typing import Final
 import anyio
 
 from slackwater.adapters.api_calls import ApiPort
+from slackwater.adapters.cloud.clusterapi.objects import DELETE_MACHINE
+from slackwater.adapters.kube.decode import ENDED
 from slackwater.adapters.kube.errors import StatusError
 from slackwater.adapters.kube.objects import ApiObjects, Json, PatchType, seconds_since
 from slackwater.app.running_service import find_replicas
@@ -104,10 +106,6 @@ def _found(fields: Json, path: tuple[str, ...]) -> Json | None:
     return found
 
 
-_DELETE_MACHINE: Final = f"{CLUSTER_API_GROUP}/delete-machine"
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupStep:
     """One request: a patch of the object or of its subresource `part`; without a patch the object is deleted."""
@@ -185,7 +183,7 @@ def metadata_steps(item: Json, *, leave: str = "", more: frozenset[str] = frozen
 
 def migration_steps(migration: Json) -> Iterator[CleanupStep]:
     """Returns the steps for a migration. One of ours that has ended is deleted; any other only loses our metadata."""
-    if owns(migration, "f:spec", ".") and (migration.get("status") or {}).get("phase") in _ENDED:
+    if owns(migration, "f:spec", ".") and (migration.get("status") or {}).get("phase") in ENDED:
         yield CleanupStep(words="delete")
     else:
         yield from metadata_steps(migration)
@@ -226,7 +224,7 @@ TYPES: Final = (
     CleanedType(name="virtualmachines", group=NEON_VM_GROUP, steps=metadata_steps),
     CleanedType(name="virtualmachinemigrations", group=NEON_VM_GROUP, steps=migration_steps, whole=True, deletes=True),
     CleanedType(name="capacitybuffers", group=CAPACITY_BUFFER_GROUP, steps=status_steps, status=True),
-    CleanedType(name="machines", group=CLUSTER_API_GROUP, steps=partial(metadata_steps, more=frozenset({_DELETE_MACHINE}))),
+    CleanedType(name="machines", group=CLUSTER_API_GROUP, steps=partial(metadata_steps, more=frozenset({DELETE_MACHINE}))),
     CleanedType(name="machinedeployments", group=CLUSTER_API_GROUP, steps=metadata_steps),
     CleanedType(name="machinesets", group=CLUSTER_API_GROUP, steps=metadata_steps),
     CleanedType(name="machinepools", group=CLUSTER_API_GROUP, steps=metadata_steps),

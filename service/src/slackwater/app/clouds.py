@@ -78,7 +78,7 @@ async def open_clouds(
             providers.append(kwok)
             tasks["kwok arrivals"] = kwok.arrivals.run
         if uses_clusterapi(settings):
-            clusterapi = await stack.enter_async_context(_clusterapi(settings, client, now, leads))
+            clusterapi = await _clusterapi(stack, settings, client, now, leads)
             providers.append(ConfiguredProvider(clusterapi, _entries(settings, "clusterapi")))
         if uses_karpenter(settings):
             pools = _section(settings).node_pools
@@ -87,13 +87,10 @@ async def open_clouds(
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
             from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcProvider
 
-            opened = await stack.enter_async_context(_externalgrpc(external))
-            asking = now if has_prices(settings) else None
-            provider = ExternalGrpcProvider(opened, defaults=_defaults(settings), now=asking)
+            provider = ExternalGrpcProvider(await _externalgrpc(stack, external), **_asked_of_externalgrpc(settings, now))
             providers.append(ConfiguredProvider(provider, _entries(settings, "externalgrpc")))
         if uses_aws(settings):
-            client_of_aws = await stack.enter_async_context(_aws(settings))
-            aws, of_aws = _aws_provider(settings, client_of_aws, now, leads, on_warning)
+            aws, of_aws = _aws_provider(settings, await _aws(stack, settings), now, leads, on_warning)
             providers.append(ConfiguredProvider(aws, _entries(settings, "aws")))
             tasks |= of_aws
         yield Clouds(providers=tuple(providers), tasks=tasks)
@@ -118,14 +115,12 @@ async def open_readers(
         if (external := settings.autoscaler.providers.externalgrpc) is not None:
             from slackwater.adapters.cloud.externalgrpc.provider import ExternalGrpcGroups
 
-            opened = await stack.enter_async_context(_externalgrpc(external))
-            asking = now if has_prices(settings) else None
-            groups = ExternalGrpcGroups(opened, defaults=_defaults(settings), now=asking)
+            groups = ExternalGrpcGroups(await _externalgrpc(stack, external), **_asked_of_externalgrpc(settings, now))
             readers.append(ConfiguredGroups(groups, _entries(settings, "externalgrpc")))
         if uses_aws(settings):
             from slackwater.adapters.cloud.aws.provider import AwsGroups
 
-            reader = AwsGroups(await stack.enter_async_context(_aws(settings)), **_aws_groups(settings, now))
+            reader = AwsGroups(await _aws(stack, settings), **_aws_groups(settings, now))
             readers.append(ConfiguredGroups(reader, _entries(settings, "aws")))
         yield tuple(readers)
 
@@ -184,19 +179,13 @@ def _offerings(settings: Settings) -> tuple[Offering, ...]:
     return found.offerings
 
 
-@asynccontextmanager
 async def _clusterapi(
-    settings: Settings, client: ApiPort, now: Callable[[], float], leads: Callable[[], bool]
-) -> AsyncIterator[NodeProvider]:
+    stack: AsyncExitStack, settings: Settings, client: ApiPort, now: Callable[[], float], leads: Callable[[], bool]
+) -> NodeProvider:
     section = settings.autoscaler.providers.clusterapi or ClusterApi()
-
-    def stamp() -> str:
-        return datetime.fromtimestamp(now(), UTC).isoformat()
-
-    async with AsyncExitStack() as stack:
-        if section.kubeconfig is not None:
-            client = LedApi(await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig)), leads)
-        yield ClusterApiProvider(client, _selection(section), stamp=stamp)
+    if section.kubeconfig is not None:
+        client = LedApi(await stack.enter_async_context(open_client(kubeconfig=section.kubeconfig)), leads)
+    return ClusterApiProvider(client, _selection(section), stamp=lambda: datetime.fromtimestamp(now(), UTC).isoformat())
 
 
 def _selection(section: ClusterApi) -> GroupSelection:
@@ -242,19 +231,15 @@ def _aws_groups(settings: Settings, now: Callable[[], float]) -> _AwsGroups:
     return _AwsGroups(tags=section.tags, names=frozenset(entry.id for entry in _entries(settings, "aws")), now=now)
 
 
-@asynccontextmanager
-async def _aws(settings: Settings) -> AsyncIterator["AwsClient"]:
+async def _aws(stack: AsyncExitStack, settings: Settings) -> "AwsClient":
     from slackwater.adapters.cloud.aws.client import open_client as open_aws
 
     section = settings.autoscaler.providers.aws or Aws()
-    async with AsyncExitStack() as stack:
-        try:
-            client = await stack.enter_async_context(
-                open_aws(region=section.region, queue=section.interruption_queue is not None)
-            )
-        except ProviderError as error:
-            raise CloudError(f"autoscaler.providers.aws: {error.detail}") from error
-        yield client
+    opening = open_aws(region=section.region, queue=section.interruption_queue is not None)
+    try:
+        return await stack.enter_async_context(opening)
+    except ProviderError as error:
+        raise CloudError(f"autoscaler.providers.aws: {error.detail}") from error
 
 
 def missing_extra(settings: Settings) -> str | None:
@@ -279,30 +264,33 @@ def _is_installed(name: str) -> bool:
         return False
 
 
-@asynccontextmanager
-async def _externalgrpc(section: ExternalGrpc) -> AsyncIterator["Client"]:
+async def _externalgrpc(stack: AsyncExitStack, section: ExternalGrpc) -> "Client":
     from slackwater.adapters.cloud.externalgrpc.client import Tls, open_client
 
     tls = None
     if (said := section.tls) is not None:
         tls = Tls(ca_file=said.ca_file, cert_file=said.cert_file, key_file=said.key_file, server_name=said.server_name)
-    async with AsyncExitStack() as stack:
-        opening = open_client(str(section.address), timeout_seconds=section.timeout / SECOND, tls=tls)
-        try:
-            client = await stack.enter_async_context(opening)
-        except OSError as error:
-            raise CloudError(f"autoscaler.providers.externalgrpc.tls: {error}") from error
-        yield client
+    opening = open_client(str(section.address), timeout_seconds=section.timeout / SECOND, tls=tls)
+    try:
+        return await stack.enter_async_context(opening)
+    except OSError as error:
+        raise CloudError(f"autoscaler.providers.externalgrpc.tls: {error}") from error
 
 
-def _defaults(settings: Settings) -> GroupOptions:
+class _AskedOfExternalGrpc(TypedDict):
+    defaults: GroupOptions
+    now: Callable[[], float] | None
+
+
+def _asked_of_externalgrpc(settings: Settings, now: Callable[[], float]) -> _AskedOfExternalGrpc:
     rules = settings.autoscaler.scale_down
-    return GroupOptions(
+    defaults = GroupOptions(
         utilization_threshold=rules.utilization_threshold,
         gpu_utilization_threshold=rules.utilization_threshold,
         unneeded_time=rules.unneeded_time / SECOND,
         unready_time=rules.unready_time / SECOND,
     )
+    return _AskedOfExternalGrpc(defaults=defaults, now=now if has_prices(settings) else None)
 
 
 def _entries(settings: Settings, provider: ProviderName) -> Iterator[Entry]:

@@ -28,7 +28,7 @@ from slackwater.adapters.http.application import Application
 from slackwater.adapters.http.certificates import Certificates, certificate_families
 from slackwater.adapters.http.dashboard.routes import OpenStreams
 from slackwater.adapters.http.ops import ops_app
-from slackwater.adapters.http.state_metrics import StateCollector
+from slackwater.adapters.http.state_metrics import state_families
 from slackwater.adapters.http.status import SettingsView
 from slackwater.adapters.kube.audit_reads import ApiAuditReads
 from slackwater.adapters.kube.config_maps import pauses
@@ -91,6 +91,7 @@ class ObservingService(ABC):
     replica: Replica
     extender_application: Application
     agents_application: Application
+    disagreement_loop: DisagreementLoop
     ops: FastAPI
 
     def __init__(
@@ -200,20 +201,14 @@ class ObservingService(ABC):
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        registry.register(
-            StateCollector(
-                self.state_machine,
-                listed=lambda: self.intake.ready,
-                writes=self._writes,
-                dropped_events=self._dropped_events,
-                event_sources=lambda: families(self._every_reflector(), self.intake.failed),
-                audits=lambda: audit_families(self.audit.counts, len(self.state_machine.state.quarantine)),
-            )
-        )
         registry.register(Families(self._families))
         return registry
 
     def _families(self) -> Iterator[Metric]:
+        machine, writes, dropped = self.state_machine, self._writes(), self._dropped_events()
+        yield from state_families(machine, listed=self.intake.ready, writes=writes, dropped_events=dropped)
+        yield from families(self._every_reflector(), self.intake.failed)
+        yield from audit_families(self.audit.counts, len(machine.state.quarantine))
         yield gauge("slackwater_shadow", "1 if the service only watches, and writes nothing.", self.shadow)
         yield from leader_families(self._leader(), self._forwards())
         yield from certificate_families(self._certificates)

@@ -80,16 +80,25 @@ class ObservingAutoscaler:
         *,
         arrivals: StoredArrivals,
         on_broken: OnBroken,
-        on_record: Callable[[LoopRecord], None] = lambda _: None,
+        on_record: Callable[[LoopRecord], object] = lambda _: None,
         rng: Random,
         times: Times = Times(),
+        submit: Callable[[Iterable[Effect]], None] = lambda _: None,
+        leads: Callable[[], bool] = lambda: True,
+        evicted_before: Callable[[], Mapping[PodKey, UnixTime]] = dict,
     ) -> None:
-        """`on_record` is called with the record of each loop. `arrivals` keeps what was observed of pods with an SLO."""
+        """`on_record` is called with the record of each loop. `arrivals` keeps what was observed of pods with an SLO. A shadow
+        has no use for the others: `submit` carries effects out, which are Events and the steps of removals; `leads`: whether
+        this replica does so now; `evicted_before` returns the pods that earlier processes evicted when they removed nodes, and
+        when."""
         self._settings = settings
         self._times = times
         self._steady = SteadyClock(times)
         self._client = client
         self._on_record = on_record
+        self._submit = submit
+        self._leads = leads
+        self._evicted_before = evicted_before
         self._document: tuple[LoopRecord, dict[str, Any]] | None = None
         config = ReflectorConfig()
         headroom = settings.feature_gates.resource_slack and settings.autoscaler.slack.headroom
@@ -158,15 +167,9 @@ class ObservingAutoscaler:
         if self._autoscaler is not None:
             self._autoscaler.after_event()
 
-    async def run(self, replica: Replica) -> None:
-        """Runs `intake` and `act` until cancelled. The state machine's own objects must have been listed before."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self.intake.run, name="intake of auxiliary objects")
-            await self.act(replica)
-
     async def act(self, replica: Replica) -> None:
         """Runs the loop and what belongs to it until cancelled. `replica` makes the plans. `intake` has to run too; a standby
-        runs only that."""
+        runs only that. The state machine's own objects must have been listed before."""
         async with self._opened() as groups, anyio.create_task_group() as tasks:
             await self.intake.synced()
             await self._listed.look()
@@ -219,18 +222,8 @@ class ObservingAutoscaler:
     def _withholds(self, _capability: Capability, _group: GroupName) -> str | None:
         return SHADOW
 
-    def _leads(self) -> bool:
-        return True
-
-    def _evicted_before(self) -> Mapping[PodKey, UnixTime]:
-        """The pods that earlier processes evicted when they removed nodes, and when."""
-        return {}
-
     def _start(self, tasks: TaskGroup, replica: Replica) -> None:
         """Starts the tasks that carry out removals."""
-
-    def _submit(self, effects: Iterable[Effect]) -> None:
-        """Takes effects: Events, and the steps of removals. A shadow has none that it could carry out."""
 
     async def _write_status(self, record: LoopRecord) -> None:
         self._on_record(record)

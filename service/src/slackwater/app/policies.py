@@ -30,15 +30,17 @@ from slackwater.fit.scoring import RoomScore
 from slackwater.fit.steps import MOST_STEPS
 from slackwater.model.authority import EVERY_POD, HandedOverPods
 from slackwater.model.disruption_budgets import NodeDisruptionBudget
-from slackwater.model.ids import Ppm, UnixTime
+from slackwater.model.ids import PPM, Ppm, UnixTime
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.placeholders import LOWEST_PRIORITY
 from slackwater.model.prices import PriceBook
 from slackwater.model.scheduler_profile import NO_PROFILES, Profiles
 from slackwater.model.selectors import Requirement
 from slackwater.model.start_time_slo import PodClass
 from slackwater_protocol.durations import Duration, seconds
+from slackwater_protocol.units import NANO
 
 if TYPE_CHECKING:  # commands that read a file import this module, but not these
     from slackwater.controllers.audit.loop import AuditConfig
@@ -47,8 +49,6 @@ if TYPE_CHECKING:  # commands that read a file import this module, but not these
 
 PolicyT = TypeVar("PolicyT")
 
-_PPM = 1_000_000
-_NANOS = 1_000_000_000
 #: The quota name of the limits on all nodes, shown if they keep a group from growing; Cluster Autoscaler's name.
 _WHOLE_CLUSTER = "cluster-wide"
 #: The time limit of a whole scale-up plan, as a multiple of the limit for one group's estimate.
@@ -76,7 +76,7 @@ def _built(kind: type[PolicyT], *sections: Section, **computed: Any) -> PolicyT:
         elif value is not None and _is_duration(type(section).model_fields[name].annotation):
             values[name] = seconds(value)
         elif hint == Ppm:
-            values[name] = round(value * _PPM)
+            values[name] = round(value * PPM)
     return kind(**values)
 
 
@@ -219,7 +219,7 @@ def slo_classes_of(settings: Settings) -> tuple[PodClass, ...]:
             PodClass,
             slo,
             slo.pods,
-            share_ppm=round(slo.percent * _PPM / 100),
+            share_ppm=round(slo.percent * PPM / 100),
             labels=tuple(sorted(slo.pods.labels.items())),
         )
         for slo in settings.autoscaler.slack.start_time_slos
@@ -242,7 +242,7 @@ def _slack_rule(name: str, extra: ExtraCapacity, labels: Mapping[str, str], divi
 
 def _whole_amounts(limits: Limits) -> dict[str, int]:
     """Limits with CPU in milliCPU and everything else in whole units, both rounded down."""
-    return {name: nanos // (_NANOS // 1000 if name == "cpu" else _NANOS) for name, nanos in limits.items()}
+    return {name: nanos // (NANO // 1000 if name == "cpu" else NANO) for name, nanos in limits.items()}
 
 
 def dispatcher_config_of(settings: Settings) -> "DispatcherConfig":
@@ -305,9 +305,6 @@ def audit_config_of(settings: Settings) -> "AuditConfig":
     from slackwater.controllers.audit.loop import AuditConfig
 
     return _built(AuditConfig, settings.audit)
-
-
-_LOWEST_PRIORITY = -(2**31)
 
 
 def scale_down_policy_of(settings: Settings) -> ScaleDownPolicy:
@@ -376,7 +373,7 @@ def _drain_limits_of(settings: Settings) -> DrainLimits:
     """The limits of a drain: cordon, retries, timeouts, and the priority groups that are evicted one after another."""
     drain = settings.autoscaler.scale_down.drain
     groups = sorted(drain.priority_groups, key=lambda group: group.priority)
-    whole = PriorityGroup(priority=_LOWEST_PRIORITY, time=seconds(drain.max_graceful_termination))
+    whole = PriorityGroup(priority=LOWEST_PRIORITY, time=seconds(drain.max_graceful_termination))
     return _built(
         DrainLimits,
         drain,

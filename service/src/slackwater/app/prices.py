@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping
 from slackwater.app.price_table import read_price_table
 from slackwater.app.settings import Settings
 from slackwater.controllers.scaleup.settings import Prices
+from slackwater.model.ids import PPM
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import Discount, PriceBook, PriceFormula, PriceOverlay, RowKey, by_weight
-
-_PPM = 1_000_000
 
 
 def has_prices(settings: Settings) -> bool:
@@ -44,7 +43,7 @@ def every_price(
         overlays=by_weight(overlays),
         table=table,
         discounts=tuple(
-            Discount(labels=tuple(sorted(each.node_labels.items())), ppm=round(each.factor * _PPM)) for each in prices.discounts
+            Discount(labels=tuple(sorted(each.node_labels.items())), ppm=round(each.factor * PPM)) for each in prices.discounts
         ),
         formula=PriceFormula(cpu=formula.cpu, memory=formula.memory, gpu=formula.gpu),
     )

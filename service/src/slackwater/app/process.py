@@ -159,15 +159,10 @@ async def serve_shadow(
 async def _run_shadow(shadow: ShadowService, life: TaskGroup) -> None:
     """Waits until everything was listed, then starts what plans and compares."""
     await shadow.intake.listed()
-    _settle_garbage_collector()
-    _log.info("ready", nodes=len(shadow.state_machine.state.nodes), pods=len(shadow.state_machine.state.pods))
-    life.start_soon(shadow.history.loop.run, name="history")
-    life.start_soon(shadow.disagreement_loop.run, name="disagreements with kube-scheduler")
-    life.start_soon(shadow.audit.run, name="audit")
+    _settle(shadow)
     if shadow.autoscaler_service is not None:
-        life.start_soon(shadow.autoscaler_service.run, shadow.replica, name="autoscaler")
-    if shadow.report_log is not None:
-        life.start_soon(shadow.report_log.run, name="log for reports")
+        life.start_soon(shadow.autoscaler_service.intake.run, name="intake of auxiliary objects")
+    _start_loops(shadow, life)
 
 
 class _ServiceRunner:
@@ -208,8 +203,7 @@ class _ServiceRunner:
                 life.start_soon(service.watch_settings, Path(self._config_path), name="settings")
             life.start_soon(self._end_with_version, settings, kubernetes, life.cancel_scope, name="version of Kubernetes")
             await service.intake.listed()
-            _settle_garbage_collector()
-            _log.info("ready", nodes=len(service.state_machine.state.nodes), pods=len(service.state_machine.state.pods))
+            _settle(service)
             if service.autoscaler_service is not None:
                 life.start_soon(service.autoscaler_service.intake.run, name="intake of auxiliary objects")
             if service.scoring_loop is not None:  # a standby's too: who takes over can score at once
@@ -217,15 +211,9 @@ class _ServiceRunner:
                 await service.scoring_loop.caught_up.wait()
             if service.leadership_term is not None:
                 await self._lead(service, service.leadership_term, life)
-            life.start_soon(service.history.loop.run, name="history")
+            _start_loops(service, life)
             if service.wait_events is not None:
                 life.start_soon(service.wait_events.run, name="events on waiting pods")
-            life.start_soon(service.disagreement_loop.run, name="disagreements with kube-scheduler")
-            life.start_soon(service.audit.run, name="audit")
-            if service.autoscaler_service is not None:
-                life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
-            if service.report_log is not None:
-                life.start_soon(service.report_log.run, name="log for reports")
             if service.notifications is not None:
                 life.start_soon(service.notifications.run, name="notifications")
             if self._on_ready is not None:
@@ -271,6 +259,17 @@ async def _start(
     await life.start(serve_direct, front, agents.sock, agents.certificates, connections, name="agents listener")
 
 
+def _start_loops(service: ObservingService, life: TaskGroup) -> None:
+    """Starts what plans and compares, once everything was listed."""
+    life.start_soon(service.history.loop.run, name="history")
+    life.start_soon(service.disagreement_loop.run, name="disagreements with kube-scheduler")
+    life.start_soon(service.audit.run, name="audit")
+    if service.autoscaler_service is not None:
+        life.start_soon(service.autoscaler_service.act, service.replica, name="autoscaler")
+    if service.report_log is not None:
+        life.start_soon(service.report_log.run, name="log for reports")
+
+
 def _certificates(opened: Mapping[str, OpenListener]) -> dict[str, Certificates]:
     return {name: held for name, each in opened.items() if (held := each.certificates) is not None}
 
@@ -286,13 +285,14 @@ def _host(opened: OpenListener) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _settle_garbage_collector() -> None:
+def _settle(service: ObservingService) -> None:
     """Excludes the listed objects from garbage collection: they live on, and each scan of them would delay every answer by
     tens of milliseconds. Returns what the pages of the lists took."""
     gc.collect()
     return_memory()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
+    _log.info("ready", nodes=len(service.state_machine.state.nodes), pods=len(service.state_machine.state.pods))
 
 
 async def _cancel_on_signal(scope: anyio.CancelScope, sockets: ExitStack) -> None:

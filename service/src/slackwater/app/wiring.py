@@ -44,7 +44,6 @@ from slackwater.model.ids import NodeName
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.clock import Times
-from slackwater.runtime.autoscaler.loop_record import LoopRecord
 from slackwater.runtime.decision_log import DecisionLoggingWriter
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherStats
 from slackwater.runtime.filter_backpressure import FilterBackpressure
@@ -209,15 +208,12 @@ class Service(ObservingService):
             self._kinds,
             submit=self._submit_decided,
             on_broken=self._broken_objects,
-            on_record=self._note_loop,
+            on_record=self.decision_log.loop,
             rng=rng,
             times=self._times,
             leads=self._leads,
             evicted_before=self.history.evicted_before,
         )
-
-    def _note_loop(self, record: LoopRecord) -> None:
-        self.decision_log.loop(record)
 
     def _submit_decided(self, effects: Iterable[Effect]) -> None:
         """Submits the autoscaler's effects. The history takes its decisions from the Events among them."""

@@ -1,6 +1,6 @@
 """Ids, one type each, so that the type checker refuses one where another is meant."""
 
-from typing import Annotated, NamedTuple, NewType
+from typing import Annotated, Final, NamedTuple, NewType
 
 PodUid = NewType("PodUid", str)  # unique for all time, unlike a name
 NodeName = NewType("NodeName", str)
@@ -11,6 +11,7 @@ UnixTime = NewType("UnixTime", float)  # seconds since 1970 by the wall clock; c
 #: The units of settings in policies. Parts per million, because what is computed of a share has to be exact.
 Seconds = float
 Ppm = Annotated[int, "ppm"]
+PPM: Final = 1_000_000
 
 
 class PodKey(NamedTuple):

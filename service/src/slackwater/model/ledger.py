@@ -16,12 +16,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from slackwater.model.columns import Int64, NodeColumns, Rows
-from slackwater.model.ids import Ppm, Row
+from slackwater.model.ids import PPM, Ppm, Row
 from slackwater.model.pod_resources import PodResources
 from slackwater.model.resources import CPU, MEMORY, NOTHING, RESOURCES, Amounts, amounts_of
 from slackwater_protocol.units import Bytes, MilliCpu
-
-_PPM: Final = 1_000_000
 
 
 class NodeAccount(NamedTuple):
@@ -36,7 +34,7 @@ class NodeAccount(NamedTuple):
     held: Amounts
 
 
-def too_much_pressure(node: NodeAccount, *, weight_ppm: int = _PPM) -> bool:
+def too_much_pressure(node: NodeAccount, *, weight_ppm: int = PPM) -> bool:
     """Whether the CPU or memory of a node has more pressure than its running migrations will relieve.
 
     The pressure is what is Reserved above the Watermark, plus weighted CapacityPressure. It is too much if it exceeds
@@ -57,7 +55,7 @@ def _too_much(node: NodeAccount, r: int, weight_ppm: int) -> bool:
 
 def weighted(capacity_pressure: int, weight_ppm: int) -> int:
     """CapacityPressure times a weight in millionths, rounded up, so that pressure above 0 never becomes 0."""
-    return max(-(-capacity_pressure * weight_ppm // _PPM), min(capacity_pressure, 1))
+    return max(-(-capacity_pressure * weight_ppm // PPM), min(capacity_pressure, 1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +82,7 @@ def totals_of(allocatable: Amounts, policy: NodePolicy) -> tuple[Amounts, Amount
     """Total and Watermark of a node that reports this allocatable."""
     total = allocatable.minus(policy.system).not_below_zero()
     cpu, memory = policy.watermark.cpu, policy.watermark.memory
-    return total, Amounts(MilliCpu(total.cpu * cpu // _PPM), Bytes(total.memory * memory // _PPM))
+    return total, Amounts(MilliCpu(total.cpu * cpu // PPM), Bytes(total.memory * memory // PPM))
 
 
 class Ledger:

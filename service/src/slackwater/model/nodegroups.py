@@ -10,7 +10,7 @@ from typing import Final, Literal, NewType
 
 from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.ids import NodeName, UnixTime
-from slackwater.model.objects import Node
+from slackwater.model.objects import ZONE, Node
 from slackwater.model.resources import NOTHING
 from slackwater.model.storage import CsiNode
 from slackwater_protocol.names import NODE_GROUP
@@ -102,7 +102,6 @@ class VariantChoice:
         return VariantChoice(types, "template" if ZONE in template.labels else zones)
 
 
-ZONE: Final = "topology.kubernetes.io/zone"
 CLOUD_CHOOSES: Final = VariantChoice()
 #: Scaling groups of AWS, Azure, Google Cloud and Oracle.
 EVEN_ZONES: Final = VariantChoice(zones="evenly")

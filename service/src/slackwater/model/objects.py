@@ -111,14 +111,21 @@ class Node(Struct, frozen=True, kw_only=True):
     slices: tuple[ResourceSlice, ...] = ()
 
 
+#: Labels that say what a node's machine is; the last two are Karpenter's.
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
+NODE_POOL: Final = "karpenter.sh/nodepool"
+
 #: The labels that the API server copies from a node to the pods that are bound to it, by the admission plug-in
 #: PodTopologyLabels (KEP-4742).
-_COPIED: Final = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
+COPIED_LABELS: Final = frozenset({ZONE, REGION})
 
 
 @lru_cache(maxsize=8_192)
 def _without_copied(labels: Labels) -> Labels:
-    left = tuple(each for each in labels if each[0] not in _COPIED)
+    left = tuple(each for each in labels if each[0] not in COPIED_LABELS)
     return left if len(left) < len(labels) else labels
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Final, Literal, Self
 import msgspec
 from msgspec import Meta
 
+from slackwater.model.ids import PPM
 from slackwater.model.json_answer import JsonAnswer
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
@@ -25,7 +26,6 @@ from slackwater_protocol.money import LARGEST_PRICE, MICROS, decimal_text, round
 #: of prices from different places.
 Basis = Literal["configured", "overlay", "table", "provider", "formula", "mixed"]
 
-_PPM: Final = 1_000_000
 _PERCENT: Final = 100
 _GIB: Final = 2**30
 
@@ -231,7 +231,7 @@ class PriceBook:
     def _discounted(self, node: Node, micros: int) -> int:
         for discount in self.discounts:
             if all(node.labels.get(key) == value for key, value in discount.labels):
-                return min(rounded(micros * discount.ppm, _PPM), LARGEST_PRICE)
+                return min(rounded(micros * discount.ppm, PPM), LARGEST_PRICE)
         return micros
 
 

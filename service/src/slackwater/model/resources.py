@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from slackwater_protocol.units import Bytes, MilliCpu, format_bytes, format_milli_cpu
+from slackwater_protocol.units import NANO, NANOS_PER_MILLI, Bytes, MilliCpu, format_bytes, format_milli_cpu
 
 ResourceName = Literal["cpu", "memory"]
 
@@ -103,10 +103,6 @@ def on_node(reported: Amounts) -> Amounts:
     return reported.at_most(most).at_least(NOTHING.minus(most))
 
 
-_NANOS_PER_MILLI = 10**6
-_NANO = 10**9
-
-
 class InitRequest(NamedTuple):
     """The request of one init container. `sidecar`: its restart policy is Always, so it keeps running with the app
     containers."""
@@ -152,5 +148,5 @@ def pod_nanos(*, apps: Iterable[int], inits: Iterable[InitRequest], pod_level: i
 def rounded_up(*, cpu_nanos: int, memory_nanos: int) -> Amounts:
     """Rounds exact amounts as kube-scheduler does (`MilliValue` and `Value`): up to whole milliCPU and bytes, and to
     `LARGEST_AMOUNT` at most."""
-    cpu, memory = -(-cpu_nanos // _NANOS_PER_MILLI), -(-memory_nanos // _NANO)
+    cpu, memory = -(-cpu_nanos // NANOS_PER_MILLI), -(-memory_nanos // NANO)
     return Amounts(MilliCpu(min(cpu, LARGEST_AMOUNT)), Bytes(min(memory, LARGEST_AMOUNT)))

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import anyio
 
+from slackwater.model.objects import ZONE
 from slackwater_protocol.names import NEON_VM_RESOURCES, NODE_GROUP, SAFE_TO_EVICT, TO_BE_DELETED_TAINT
 
 #: Sends a request (method, path, body) to the API server and returns the decoded answer. Returns None if a GET or DELETE is
@@ -31,7 +32,6 @@ DEAR, THRIFTY = "dear", "thrifty"
 #: The label by which pods select the nodes of both.
 KEPT_FOR: Final = "demo.slackwater.dev/kept-for"
 LARGEST_POOL: Final = 3
-_ZONE: Final = "topology.kubernetes.io/zone"
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _BUDGETS: Final = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 _N_LARGE: Final = 4
@@ -65,7 +65,7 @@ _FRUGAL_SECONDS: Final = 30.0
 def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: str | None = None) -> dict[str, Any]:
     """The object of a node, which simulated kubelets keep ready. With `group`, the node admits only the group's pods."""
     capacity = {"cpu": cpu, "memory": memory, "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, _ZONE: zone, "type": "kwok", **({} if group is None else {KEPT_FOR: group})}
+    labels = {"kubernetes.io/hostname": name, ZONE: zone, "type": "kwok", **({} if group is None else {KEPT_FOR: group})}
     taints = [] if group is None else [{"key": "dedicated", "value": group, "effect": "NoSchedule"}]
     return {
         "apiVersion": "v1",
@@ -79,7 +79,7 @@ def node(name: str, zone: str, *, cpu: str = "16", memory: str = "64Gi", group: 
 def pod(name: str, cpu: str, memory: str, *, group: str | None = None, zone: str | None = None) -> dict[str, Any]:
     """The object of a pod. With `group`, the pod may run only on that group's nodes; with `zone`, only in that zone."""
     tolerations = [] if group is None else [{"key": "dedicated", "operator": "Equal", "value": group, "effect": "NoSchedule"}]
-    wanted = {} if zone is None else {_ZONE: zone}
+    wanted = {} if zone is None else {ZONE: zone}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

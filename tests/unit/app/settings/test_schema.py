@@ -7,9 +7,10 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from slackwater.app.settings import API_VERSION, KIND, Settings, SettingsError, as_file, loads, schema
+from slackwater.app.settings import Settings, SettingsError, as_file, loads, schema
+from slackwater_protocol.names import CONFIG_API_VERSION, CONFIG_KIND
 
-HEADER = {"apiVersion": API_VERSION, "kind": KIND}
+HEADER = {"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND}
 SCHEMA = schema()
 VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 

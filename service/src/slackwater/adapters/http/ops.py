@@ -24,7 +24,7 @@ from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.adapters.http.questions import add_explain, add_history, add_what_if
 from slackwater.adapters.http.report_log import add_report
 from slackwater.adapters.http.state_metrics import node_metrics
-from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Status, StatusOf, StatusSources, add_status
+from slackwater.adapters.http.status import EventSourceStatus, SettingsView, Status, StatusOf, add_status
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.explain.findings import Explanation
 from slackwater.model.authority import SHADOW
@@ -134,24 +134,23 @@ def ops_app(
     app = AnsweringApp(_ANSWERS, openapi_url="/openapi.json", responses=FORBIDDEN_ANSWER, **titles)
     app.add_middleware(OwnNames)
     _add_health(app, readiness, "ok\n" if not shadow else f"ok\n{SHADOW}\n")
-    sources = StatusSources(
+    status = StatusOf(
+        state_machine=state_machine,
+        readiness=readiness,
         settings=settings,
+        clock=clock,
+        began=clock(),
         autoscaler=autoscaler,
         event_sources=event_sources,
         leader=leader,
         certificates=certificates,
         shadow=shadow,
     )
-    status = StatusOf(state_machine, readiness, sources, clock)
-    _add_dump(app, state_machine, sources, clock)
+    _add_dump(app, status)
     add_status(app, status)
     always = (*(("Shadow: nothing is written",) if shadow else ()), *((f"Assumed: {assumed}",) if assumed else ()))
     add_pages(app, always)
-    about = partial(_about, status, sources)
-    observer = DashboardObserver(state_machine, decision_log, about, node_use=node_use, clock=clock, wall=wall)
-    frames = Frames(state_machine, observer, about=about, clock=clock, wall=wall)
-    add_series(app, observer)
-    add_stream(app, frames, listeners, ready=lambda: readiness.ready)
+    _add_dashboard(app, status, decision_log, listeners, node_use=node_use, wall=wall)
     add_drains(app, cancel_drain, shadow=shadow)
     add_explain(app, explain, ready=lambda: readiness.ready, notices=lambda: (pause_text(state_machine.pauses), *always))
     add_history(app, what_happened)
@@ -159,8 +158,24 @@ def ops_app(
     add_what_if(app, what_if, ready=lambda: readiness.ready)
     _add_metrics(app, state_machine, registry)
     app.add_middleware(OpsThrottle)
-    app.state.observer = observer
     return app
+
+
+def _add_dashboard(
+    app: FastAPI,
+    status: StatusOf,
+    decision_log: DecisionLog,
+    listeners: OpenStreams,
+    *,
+    node_use: Callable[[], NodeUse | None],
+    wall: Callable[[], float],
+) -> None:
+    state_machine, clock, about = status.state_machine, status.clock, partial(_about, status)
+    observer = DashboardObserver(state_machine, decision_log, about, node_use=node_use, clock=clock, wall=wall)
+    add_series(app, observer)
+    frames = Frames(state_machine, observer, about=about, clock=clock, wall=wall)
+    add_stream(app, frames, listeners, ready=lambda: status.readiness.ready)
+    app.state.observer = observer
 
 
 def _add_metrics(app: FastAPI, state_machine: StateMachine, registry: CollectorRegistry) -> None:
@@ -185,7 +200,7 @@ def _add_health(app: FastAPI, readiness: Readiness, well: str) -> None:
         return f"waiting for the first list of: {', '.join(readiness.unlisted)}\n"
 
 
-def _add_dump(app: FastAPI, state_machine: StateMachine, sources: StatusSources, clock: Callable[[], Instant]) -> None:
+def _add_dump(app: FastAPI, of: StatusOf) -> None:
     # One dump at a time: that of a large cluster takes a second of one thread, and as much memory as the state.
     one_dump = anyio.CapacityLimiter(1)
 
@@ -197,17 +212,17 @@ def _add_dump(app: FastAPI, state_machine: StateMachine, sources: StatusSources,
     )
     async def dumpstate() -> Response:
         async with one_dump:
-            taken = dump.Dump(state_machine, clock())
-            answer = partial(dump.state_of, taken, autoscaler=sources.autoscaler(), configuration=sources.settings.in_force)
+            taken = dump.Dump(of.state_machine, of.clock())
+            answer = partial(dump.state_of, taken, autoscaler=of.autoscaler(), configuration=of.settings.in_force)
             return await anyio.to_thread.run_sync(lambda: encoded(answer()))
 
 
-def _about(status: StatusOf, sources: StatusSources) -> dict[str, Any]:
+def _about(status: StatusOf) -> dict[str, Any]:
     """Returns the sections of the dashboard that do not come from the state machine.
 
     The fields of the status that the dashboard does not show are left out.
     """
     return {
         "status": {key: value for key, value in to_builtins(status()).items() if key not in _NOT_SHOWN},
-        "autoscaler": sources.autoscaler(),
+        "autoscaler": status.autoscaler(),
     }

@@ -1,20 +1,19 @@
 """Prometheus metrics of the state machine and of its nodes, read at each scrape, so they cannot differ from the state.
 
-- `StateCollector`: the families of the state machine, the dispatcher, event sources and audits.
+- `state_families`: the families of the state machine and the dispatcher.
 - `node_metrics`: six amounts of CPU and memory for each node, as text.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import anyio.lowlevel
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from slackwater.controllers.disagreement.metrics import disagreement_families
 from slackwater.controllers.placement.metrics import choice_families
 from slackwater.controllers.preemption.metrics import preemption_families
-from slackwater.model.objects import Node
+from slackwater.model.objects import ZONE, Node
 from slackwater.model.pauses import ACTIVITIES
 from slackwater.model.reasons import Reason
 from slackwater.ports.metric_families import counter, gauge
@@ -63,97 +62,70 @@ _COUNTS = (
 )
 
 
-class StateCollector(Collector):
-    """Collects the families of the state machine, and of the dispatcher, event sources and audits, at each scrape.
+def state_families(
+    state_machine: StateMachine, *, listed: bool, writes: DispatcherStats, dropped_events: int
+) -> Iterator[Metric]:
+    """Yields the metric families at each scrape.
 
     `listed`: has every event source listed once? A standby that has is healthy, although its state machine decides nothing.
     """
+    event_counts = state_machine.state.event_counts
+    for field, name, meaning in _COUNTS:
+        yield counter(name, meaning, getattr(event_counts, field))
+    failures = {
+        "slackwater": event_counts.failures - event_counts.failures_in_tree,
+        "in_tree": event_counts.failures_in_tree,
+    }
+    yield counter("slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", failures, "by")
+    verdicts = {reason.label: count for reason, count in zip(Reason, event_counts.verdicts.tolist(), strict=True)}
+    yield counter("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", verdicts, "reason")
+    refusals = event_counts.bind_refusals.tolist()
+    refused = {reason.label: refusals[reason] for reason in Reason if reason is not Reason.OK}
+    yield counter("slackwater_bind_refusals", "Refused binds, by reason.", refused, "reason")
+    for name, meaning, counts in (
+        ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", event_counts.migrations_deleted),
+        (
+            "slackwater_migration_delete_fails",
+            "Failed deletions of finished VirtualMachineMigrations.",
+            event_counts.migration_delete_fails,
+        ),
+    ):
+        yield counter(name, meaning, {phase or "unknown": count for phase, count in counts.items()}, "phase")
+    # A node's count ends with the node, so the number of series is bounded.
+    meaning = "Pods that others bound to a node without room for them, by node."
+    yield counter("slackwater_reserve_should_deny", meaning, event_counts.over_total_on, "node")
+    paused = {activity: activity in state_machine.paused for activity in ACTIVITIES}
+    yield gauge("slackwater_paused", "1 while a person has paused the activity.", paused, "activity")
+    yield from preemption_families(state_machine.preemptions)
+    yield from choice_families(state_machine.chosen_nodes)
+    yield from disagreement_families(state_machine.disagreements)
+    yield from _gauges(state_machine, listed=listed)
+    calls, meaning = dict(sorted(writes.calls.items())), "Attempts of API writes, by effect and verdict."
+    yield counter("slackwater_api_calls", meaning, calls, "effect", "verdict")
+    yield gauge("slackwater_api_calls_waiting", "Effects that have not ended.", writes.waiting)
+    yield counter("slackwater_events_dropped", "Kubernetes Events that were dropped under load.", dropped_events)
 
-    def __init__(
-        self,
-        state_machine: StateMachine,
-        *,
-        listed: Callable[[], bool],
-        writes: Callable[[], DispatcherStats],
-        dropped_events: Callable[[], int],
-        event_sources: Callable[[], Iterable[Metric]],
-        audits: Callable[[], Iterable[Metric]] = tuple,
-    ) -> None:
-        self._state_machine = state_machine
-        self._listed = listed
-        self._writes = writes
-        self._dropped_events = dropped_events
-        self._event_sources = event_sources
-        self._audits = audits
 
-    def collect(self) -> Iterator[Metric]:
-        event_counts = self._state_machine.state.event_counts
-        for field, name, meaning in _COUNTS:
-            yield counter(name, meaning, getattr(event_counts, field))
-        failures = {
-            "slackwater": event_counts.failures - event_counts.failures_in_tree,
-            "in_tree": event_counts.failures_in_tree,
-        }
-        yield counter("slackwater_scheduling_failures", "Failed scheduling attempts, by who refused the pod.", failures, "by")
-        verdicts = {reason.label: count for reason, count in zip(Reason, event_counts.verdicts.tolist(), strict=True)}
-        yield counter("slackwater_filter_verdicts", "Verdicts of filter on nodes, by reason.", verdicts, "reason")
-        refusals = event_counts.bind_refusals.tolist()
-        refused = {reason.label: refusals[reason] for reason in Reason if reason is not Reason.OK}
-        yield counter("slackwater_bind_refusals", "Refused binds, by reason.", refused, "reason")
-        yield from self._migration_ends()
-        # A node's count ends with the node, so the number of series is bounded.
-        meaning = "Pods that others bound to a node without room for them, by node."
-        yield counter("slackwater_reserve_should_deny", meaning, event_counts.over_total_on, "node")
-        paused = {activity: activity in self._state_machine.paused for activity in ACTIVITIES}
-        yield gauge("slackwater_paused", "1 while a person has paused the activity.", paused, "activity")
-        yield from preemption_families(self._state_machine.preemptions)
-        yield from choice_families(self._state_machine.chosen_nodes)
-        yield from disagreement_families(self._state_machine.disagreements)
-        yield from self._gauges()
-        yield from self._dispatched()
-        yield from self._event_sources()
-        yield from self._audits()
-
-    def _migration_ends(self) -> Iterator[Metric]:
-        event_counts = self._state_machine.state.event_counts
-        for name, meaning, counts in (
-            ("slackwater_migrations_deleted", "Finished VirtualMachineMigrations deleted.", event_counts.migrations_deleted),
-            (
-                "slackwater_migration_delete_fails",
-                "Failed deletions of finished VirtualMachineMigrations.",
-                event_counts.migration_delete_fails,
-            ),
-        ):
-            yield counter(name, meaning, {phase or "unknown": count for phase, count in counts.items()}, "phase")
-
-    def _gauges(self) -> Iterator[Metric]:
-        state_machine, state = self._state_machine, self._state_machine.state
-        queue = state_machine.migrating.choice.queue
-        for name, meaning, value in (
-            ("slackwater_synced", "1 once everything was listed.", self._listed()),
-            ("slackwater_nodes", "Nodes in the cluster state.", len(state.nodes)),
-            ("slackwater_pods", "Pods in the cluster state, with ended ones.", len(state.pods)),
-            ("slackwater_reservations", "Pods that count on a node.", len(state.reservations)),
-            (
-                "slackwater_reservations_unconfirmed",
-                "Reservations that the watch has not shown yet.",
-                state.reservations.unconfirmed(),
-            ),
-            ("slackwater_holds", "Holds in force now.", len(state.holds)),
-            ("slackwater_vertical_pods", "Pods that grow in place and count on a node.", len(state.vertical_pods)),
-            ("slackwater_permit_writes_waiting", "Permits being written now.", state_machine.permit_limits.writing()),
-            ("slackwater_migrations", "Migrations decided or running now.", len(state_machine.migrating.migrations)),
-            ("slackwater_migration_queue", "Machines that may migrate from their node.", len(queue)),
-            ("slackwater_denied_binds", "Denied binds whose back-off has not ended.", len(state.bind_backoff)),
-        ):
-            yield gauge(name, meaning, value)
-
-    def _dispatched(self) -> Iterator[Metric]:
-        stats = self._writes()
-        calls, meaning = dict(sorted(stats.calls.items())), "Attempts of API writes, by effect and verdict."
-        yield counter("slackwater_api_calls", meaning, calls, "effect", "verdict")
-        yield gauge("slackwater_api_calls_waiting", "Effects that have not ended.", stats.waiting)
-        yield counter("slackwater_events_dropped", "Kubernetes Events that were dropped under load.", self._dropped_events())
+def _gauges(state_machine: StateMachine, *, listed: bool) -> Iterator[Metric]:
+    state, queue = state_machine.state, state_machine.migrating.choice.queue
+    for name, meaning, value in (
+        ("slackwater_synced", "1 once everything was listed.", listed),
+        ("slackwater_nodes", "Nodes in the cluster state.", len(state.nodes)),
+        ("slackwater_pods", "Pods in the cluster state, with ended ones.", len(state.pods)),
+        ("slackwater_reservations", "Pods that count on a node.", len(state.reservations)),
+        (
+            "slackwater_reservations_unconfirmed",
+            "Reservations that the watch has not shown yet.",
+            state.reservations.unconfirmed(),
+        ),
+        ("slackwater_holds", "Holds in force now.", len(state.holds)),
+        ("slackwater_vertical_pods", "Pods that grow in place and count on a node.", len(state.vertical_pods)),
+        ("slackwater_permit_writes_waiting", "Permits being written now.", state_machine.permit_limits.writing()),
+        ("slackwater_migrations", "Migrations decided or running now.", len(state_machine.migrating.migrations)),
+        ("slackwater_migration_queue", "Machines that may migrate from their node.", len(queue)),
+        ("slackwater_denied_binds", "Denied binds whose back-off has not ended.", len(state.bind_backoff)),
+    ):
+        yield gauge(name, meaning, value)
 
 
 #: (name, meaning, units of the column in one unit of the metric).
@@ -169,7 +141,6 @@ _FIELDS: Final = (
     ("CapacityPressure", "capacity_pressure"),
     ("PressureAccountedFor", "pressure_accounted_for"),
 )
-_ZONE: Final = "topology.kubernetes.io/zone"
 _LABELS: Final = ("node", "node_group", "availability_zone", "field")
 #: Nodes written before other tasks get a turn: about half a millisecond.
 _SLICE: Final = 64
@@ -202,7 +173,7 @@ async def node_metrics(state_machine: StateMachine) -> bytes:
 
 
 def _lines(name: str, node: Node, numbers: Mapping[str, float]) -> Iterator[str]:
-    group, zone = (_escaped(node.labels.get(label, "")) for label in (NODE_GROUP, _ZONE))
+    group, zone = (_escaped(node.labels.get(label, "")) for label in (NODE_GROUP, ZONE))
     head = f'{name}{{node="{_escaped(node.name)}",node_group="{group}",availability_zone="{zone}",field="'
     for field, number in numbers.items():
         yield f'{head}{field}"}} {number}\n'

@@ -100,41 +100,32 @@ class SettingsView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusSources:
-    """Sources of the status other than the state machine.
+class StatusOf:
+    """Builds the answer of `/statusz` at each call. The uptime counts from the instant `began`.
 
     `autoscaler` returns the autoscaler's last loop as JSON values, None if it does not run.
     """
 
+    state_machine: StateMachine
+    readiness: Readiness
     settings: SettingsView
+    clock: Callable[[], Instant]
+    began: Instant
     autoscaler: Callable[[], dict[str, Any] | None]
     event_sources: Callable[[], Mapping[str, EventSourceStatus]]
     leader: Callable[[], LeaderStatus]
     certificates: Mapping[str, Certificates]
-    shadow: bool = False
-
-
-class StatusOf:
-    """Builds the answer of `/statusz` at each call. The uptime counts from the creation of this object."""
-
-    def __init__(
-        self, state_machine: StateMachine, readiness: Readiness, sources: StatusSources, clock: Callable[[], Instant]
-    ) -> None:
-        self._state_machine = state_machine
-        self._readiness = readiness
-        self._sources = sources
-        self._clock = clock
-        self._began = clock()
+    shadow: bool
 
     def __call__(self) -> Status:
-        state_machine, sources = self._state_machine, self._sources
+        state_machine = self.state_machine
         return Status(
             version=__version__,
-            mode="shadow" if sources.shadow else "serve",
-            uptime_seconds=int(self._clock() - self._began),
-            ready=self._readiness.ready,
-            waiting_for=list(self._readiness.unlisted),
-            leader=sources.leader(),
+            mode="shadow" if self.shadow else "serve",
+            uptime_seconds=int(self.clock() - self.began),
+            ready=self.readiness.ready,
+            waiting_for=list(self.readiness.unlisted),
+            leader=self.leader(),
             generation=state_machine.generation,
             nodes=len(state_machine.state.nodes),
             pods=len(state_machine.state.pods),
@@ -146,12 +137,12 @@ class StatusOf:
             scheduling_failures=state_machine.state.event_counts.failures,
             adopted=state_machine.state.event_counts.adopted,
             agreement=_agreement(state_machine.disagreements),
-            event_sources=dict(sources.event_sources()),
-            certificates={name: _certificate(held) for name, held in sources.certificates.items()},
+            event_sources=dict(self.event_sources()),
+            certificates={name: _certificate(held) for name, held in self.certificates.items()},
             paused={pause.activity: pause.note for pause in state_machine.pauses},
-            loop=_loop(sources.autoscaler()),
-            settings=sources.settings.in_force,
-            settings_problem=sources.settings.problem,
+            loop=_loop(self.autoscaler()),
+            settings=self.settings.in_force,
+            settings_problem=self.settings.problem,
         )
 
 

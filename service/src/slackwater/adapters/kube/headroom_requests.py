@@ -26,11 +26,9 @@ from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, NameRef, ResourceQuota, Workload
 from slackwater.model.pod_constraints import KindInterner
 from slackwater_protocol.names import CAPACITY_BUFFER_GROUP
-from slackwater_protocol.units import parse_nanos
+from slackwater_protocol.units import NANO, NANOS_PER_MILLI, parse_nanos
 
 BUFFERS_PATH: Final = f"/apis/{CAPACITY_BUFFER_GROUP}/v1beta1/capacitybuffers"
-_NANO: Final = 10**9
-_NANOS_PER_MILLI: Final = 10**6
 
 
 class _ScalableRef(Wire):
@@ -142,7 +140,7 @@ def decode_buffer(raw: bytes | msgspec.Raw) -> CapacityBuffer:
 
 def _limit(name: str, text: Quantity) -> int:
     amount = parse_nanos(text)
-    return amount // (_NANOS_PER_MILLI if name == "cpu" else _NANO)
+    return amount // (NANOS_PER_MILLI if name == "cpu" else NANO)
 
 
 _OK: Final = 200

@@ -45,6 +45,7 @@ from slackwater.model.pod_constraints import (
     WeightedPodTerm,
 )
 from slackwater.model.selectors import Requirement, Selector
+from slackwater_protocol.units import NANO
 
 _AFFINITY: Final = ObjectDecoder(AffinityWire)
 _SPREAD: Final = ObjectDecoder(list[SpreadWire])
@@ -201,7 +202,6 @@ def requirements(wires: Iterable[RequirementWire] | None) -> tuple[Requirement, 
 
 
 _NO_NAMES: Final = ((), (), ())
-_NANO: Final = 10**9
 _RESTART_ALL: Final = "RestartAllContainers"
 
 
@@ -298,9 +298,9 @@ def _container_devices(wire: PodWire) -> Iterable[ContainerDevices]:
         named = (("cpu", asked.cpu), ("memory", asked.memory), *asked.rest)
         place = {name: at for at, name in enumerate(sorted(name for name, nanos in named if nanos is not None))}
         for name, nanos in asked.rest:
-            if is_extended(name) and nanos and nanos % _NANO == 0:
+            if is_extended(name) and nanos and nanos % NANO == 0:
                 ends = number < len(inits) and container.restart_policy != "Always"
-                yield ContainerDevices(container=number, ends=ends, resource=name, amount=nanos // _NANO, place=place[name])
+                yield ContainerDevices(container=number, ends=ends, resource=name, amount=nanos // NANO, place=place[name])
 
 
 def _volumes(wire: PodWire) -> tuple[tuple[ClaimMount, ...], tuple[DiskMount, ...], tuple[InlineDisk, ...]]:

@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from slackwater.adapters.kube.structs import InTreeDisksWire
+from slackwater.model.objects import REGION, ZONE
 from slackwater.model.pod_constraints import InlineDisk, NodeSelectorTerm
 from slackwater.model.selectors import Requirement
 
-_ZONE: Final = "topology.kubernetes.io/zone"
-_REGION: Final = "topology.kubernetes.io/region"
 _BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
 _BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 _BETWEEN_ZONES: Final = "__"
@@ -48,7 +47,7 @@ def _gce_handle(name: str, labels: Mapping[str, str]) -> str:
 
     The handle is empty if these zones are in different regions.
     """
-    zones = (labels.get(_BETA_ZONE) or labels.get(_ZONE, "")).split(_BETWEEN_ZONES)
+    zones = (labels.get(_BETA_ZONE) or labels.get(ZONE, "")).split(_BETWEEN_ZONES)
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0] or _UNSPECIFIED}/disks/{name}"
     regions = {zone.rpartition("-")[0] for zone in zones}
@@ -69,15 +68,15 @@ def migrated_terms(plugin: str, terms: _Terms, labels: Mapping[str, str]) -> _Te
             added = Requirement(key, "In", tuple(zones))
             empty = NodeSelectorTerm((), ())
             terms = tuple(replace(term, labels=(*term.labels, added)) for term in terms or (empty,))
-    return _renamed(terms, region, _REGION) if region == _BETA_REGION and _values(terms, region) else terms
+    return _renamed(terms, region, REGION) if region == _BETA_REGION and _values(terms, region) else terms
 
 
 def _labels_in_use(terms: _Terms, labels: Mapping[str, str]) -> tuple[str, str]:
     """The zone and region labels that the volume uses: the present or the deprecated ones."""
-    present, beta = (_ZONE, _REGION), (_BETA_ZONE, _BETA_REGION)
+    present, beta = (ZONE, REGION), (_BETA_ZONE, _BETA_REGION)
     keys = {requirement.key for term in terms or () for requirement in term.labels}
     for found in (keys, labels):
-        if _ZONE in found:
+        if ZONE in found:
             return present
         if _BETA_ZONE in found:
             return beta

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any, Final, Literal
 
-from slackwater.app.settings import API_VERSION, KIND, Settings, SettingsError, as_file, loads
+from slackwater.app.settings import Settings, SettingsError, as_file, loads
 from slackwater_protocol.durations import DurationError, parse_duration
+from slackwater_protocol.names import CONFIG_API_VERSION, CONFIG_KIND
 
 Verdict = Literal["taken", "same-as-default", "to-do", "no-counterpart", "refused"]
 #: The most characters of a comment.
@@ -112,8 +113,8 @@ class Draft:
 
     def _lines(self) -> Iterator[str]:
         yield from (f"# {plain(line)}" for line in self.head)
-        yield f"apiVersion: {API_VERSION}"
-        yield f"kind: {KIND}"
+        yield f"apiVersion: {CONFIG_API_VERSION}"
+        yield f"kind: {CONFIG_KIND}"
         tree: dict[str, Any] = {}
         for path, leaf in self._leaves.items():
             *sections, key = path.split(".")

@@ -22,6 +22,7 @@ from slackwater.app.converters.cluster_autoscaler import group_name
 from slackwater.app.converters.draft import ConversionError, Converted, Draft, nearest, plain
 from slackwater.app.converters.workloads import Manifest
 from slackwater.model.node_taints import STARTUP_TAINTS
+from slackwater.model.objects import CAPACITY_TYPE, NODE_POOL
 from slackwater.model.prices import PriceOverlay
 from slackwater.model.texts import first_few
 from slackwater_protocol.money import decimal_text
@@ -29,8 +30,6 @@ from slackwater_protocol.money import decimal_text
 _API_GROUP: Final = "karpenter.sh/"
 _API: Final = f"{_API_GROUP}v1"
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-_POOL_LABEL: Final = "karpenter.sh/nodepool"
-_CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 _GROUPS: Final = "autoscaler.nodeGroups"
 _NEVER: Final = "Never"
 _ABSENT: Final = "not given, so Karpenter's default holds"
@@ -240,7 +239,7 @@ class _Pool:
             labels = {}
         elif labels and self.provider != READING:
             self._find(path, "taken", f"{_GROUPS}[].template.metadata.labels")
-        found = {_POOL_LABEL: self.name, **labels}
+        found = {NODE_POOL: self.name, **labels}
         for each in self._list(f"{_SPEC}.requirements"):
             key, values = str(each.get("key", "")), each.get("values")
             values = values if isinstance(values, list) else []
@@ -248,7 +247,7 @@ class _Pool:
                 f"{self.title} {_SPEC}.requirements",
                 f"{key} {each.get('operator')} {','.join(map(str, values))}".strip(),
             )
-            self.shared.spot |= key == _CAPACITY_TYPE and "spot" in values
+            self.shared.spot |= key == CAPACITY_TYPE and "spot" in values
             if self.provider == READING:
                 continue
             if each.get("operator") == "In" and len(values) == 1 and "minValues" not in each:
@@ -312,7 +311,7 @@ class _Pool:
         if not isinstance(limits, dict):
             self._wrong(path, "a mapping of resources to quantities")
         elif limits:
-            entry = {"name": self.name, "nodeLabels": {_POOL_LABEL: self.name}, "limits": limits}
+            entry = {"name": self.name, "nodeLabels": {NODE_POOL: self.name}, "limits": limits}
             self.draft.add("autoscaler.scaleUp.quotas", entry, f"{self.title} {path}", _shown(limits))
 
 

@@ -2,6 +2,6 @@
 
 from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError
-from slackwater.app.offline.placement import placement_lines, score_lines
+from slackwater.app.offline.placement import placement_lines
 
-__all__ = ["Cluster", "ClusterError", "placement_lines", "read_cluster", "score_lines"]
+__all__ = ["Cluster", "ClusterError", "placement_lines", "read_cluster"]

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from slackwater.adapters.api_objects import Int32, Quantity, Wire
+from slackwater.adapters.kube.decode import ENDED
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.app.offline.completed import completed_template
 from slackwater.app.offline.limit_ranges import LimitRange, Object, nanos_of
@@ -33,7 +34,6 @@ from slackwater.model.texts import first_few
 
 _CLAIM: Final = "PersistentVolumeClaim"
 _TEMPLATED: Final = (DAEMON_SET, POD_TEMPLATE, *(kind for _, kind in WORKLOAD_KINDS))
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 T = TypeVar("T")
 
 
@@ -105,7 +105,7 @@ class Admission:
         for pod in by_kind["Pod"]:
             if pod.namespace in namespaces:
                 body = pod.decoded(_body, self._kubernetes)
-                if _exists(pod, body) and body["status"].get("phase") not in _ENDED:
+                if _exists(pod, body) and body["status"].get("phase") not in ENDED:
                     found.setdefault(pod.namespace, []).append((usage_of(body["spec"]), body["spec"]))
         for claim in by_kind[_CLAIM]:
             if claim.namespace in namespaces:

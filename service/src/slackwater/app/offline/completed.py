@@ -13,7 +13,7 @@ import msgspec
 from slackwater.app.offline.limit_ranges import Object, containers_of, totals
 from slackwater.app.offline.shapes import PodShape, PodSpecShape, may_be_uneven
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, Rule
-from slackwater_protocol.units import parse_nanos
+from slackwater_protocol.units import NANOS_PER_MILLI, parse_nanos
 
 #: The fields of an object, undecoded.
 FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -22,7 +22,6 @@ _NONE: Final = msgspec.Raw(b"{}")
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _HUGE_PAGES: Final = "hugepages-"
-_NANOS_PER_MILLI: Final = 10**6
 #: The keys under which a pod has resource amounts.
 _AMOUNTS: Final = frozenset({"requests", "limits", "overhead", "allocatedResources"})
 _SUPPORTED: Final = ("cpu", "memory")
@@ -94,7 +93,7 @@ def _up_to_milli(amount: Any) -> Any:
     if not may_be_uneven(amount):
         return amount
     nanos = parse_nanos(amount)
-    return amount if nanos % _NANOS_PER_MILLI == 0 else f"{-(-nanos // _NANOS_PER_MILLI)}m"
+    return amount if nanos % NANOS_PER_MILLI == 0 else f"{-(-nanos // NANOS_PER_MILLI)}m"
 
 
 def _container(container: Object, *, host: bool) -> dict[str, Any]:
@@ -112,7 +111,7 @@ def _pod_level(spec: Object, kubernetes: KubernetesVersion) -> dict[str, Any]:
     resources = dict(spec["resources"])
     limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
     if limits or requests:
-        for name in _huge_pages(spec, "limits"):
+        for name in _limited_huge_pages(spec):
             if name not in requests:
                 limits.setdefault(name, f"{totals(spec, 'limits')[name]}n")
     if limits or (requests and kubernetes.follows(Rule.POD_LEVEL_DEFAULTS)):
@@ -129,8 +128,8 @@ def _listed(container: Object, which: str) -> Mapping[str, Any]:
     return (container.get("resources") or {}).get(which) or {}
 
 
-def _huge_pages(spec: Object, which: str) -> list[str]:
-    names = (name for container in containers_of(spec) for name in _listed(container, which))
+def _limited_huge_pages(spec: Object) -> list[str]:
+    names = (name for container in containers_of(spec) for name in _listed(container, "limits"))
     return sorted({name for name in names if name.startswith(_HUGE_PAGES)})
 
 

@@ -11,14 +11,20 @@ import msgspec
 
 from slackwater.adapters.api_objects import Quantity, Wire
 from slackwater.model.resources import InitRequest, pod_nanos
-from slackwater_protocol.units import Bytes, MilliCpu, parse_nanos, quantity_text_cpu, quantity_text_memory
+from slackwater_protocol.units import (
+    NANO,
+    NANOS_PER_MILLI,
+    Bytes,
+    MilliCpu,
+    parse_nanos,
+    quantity_text_cpu,
+    quantity_text_memory,
+)
 
 Object = Mapping[str, Any]
 #: Amounts in nanos by resource.
 Totals = dict[str, int]
 _REQUESTS, _LIMITS = "requests", "limits"
-_NANO: Final = 10**9
-_NANOS_PER_MILLI: Final = 10**6
 _MEBI: Final = 2**20
 _DECIMAL: Final = {10**9: "G", 10**6: "M"}
 _Amounts = dict[str, Quantity]
@@ -27,8 +33,8 @@ _Amounts = dict[str, Quantity]
 def text_of(name: str, nanos: int) -> str:
     """An amount of this resource as a quantity."""
     if "cpu" in name:
-        return quantity_text_cpu(MilliCpu(-(-nanos // _NANOS_PER_MILLI)))
-    whole = -(-nanos // _NANO)
+        return quantity_text_cpu(MilliCpu(-(-nanos // NANOS_PER_MILLI)))
+    whole = -(-nanos // NANO)
     for step, suffix in _DECIMAL.items() if whole % _MEBI else ():
         if whole % step == 0:
             return f"{whole // step}{suffix}"
@@ -89,7 +95,7 @@ class _Item(Wire):
             if not request or not limit:
                 missing = "limit" if request else "request"
                 yield f"{about} no {missing} is specified or {missing} is 0"
-            elif limit * _NANO > request * parse_nanos(bound):
+            elif limit * NANO > request * parse_nanos(bound):
                 yield f"{about} provided ratio is {limit / request:f}"
 
     def _outside(self, which: str, name: str, bound: Quantity, asked: Mapping[str, Totals]) -> Iterator[str]:

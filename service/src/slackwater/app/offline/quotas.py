@@ -12,10 +12,10 @@ import msgspec
 from slackwater.adapters.api_objects import Quantity, Wire
 from slackwater.app.offline.limit_ranges import Object, Totals, amounts_of, containers_of, nanos_of, text_of, totals
 from slackwater.app.offline.objects import FoundObject
+from slackwater_protocol.units import NANO
 
 #: What a pod or a claim counts for, and the spec of a pod.
 Usage = tuple[Totals, Object | None]
-_NANO: Final = 10**9
 _COMPUTE: Final = frozenset({"cpu", "memory"})
 _WITH_LIMITS: Final = _COMPUTE | {"ephemeral-storage"}
 
@@ -27,7 +27,7 @@ def usage_of(spec: Object) -> Totals:
         requests[name] = requests.get(name, 0) + nanos
         if limits.get(name):
             limits[name] += nanos
-    found = {"pods": _NANO, "count/pods": _NANO} | {f"requests.{name}": nanos for name, nanos in requests.items()}
+    found = {"pods": NANO, "count/pods": NANO} | {f"requests.{name}": nanos for name, nanos in requests.items()}
     found |= {name: nanos for name, nanos in requests.items() if name in _WITH_LIMITS or name.startswith("hugepages-")}
     return found | {f"limits.{name}": nanos for name, nanos in limits.items() if name in _WITH_LIMITS}
 
@@ -58,9 +58,9 @@ def claim_spec(raw: bytes) -> Object:
 def usage_of_claim(spec: Object) -> Totals:
     """What a claim counts for."""
     size = amounts_of(spec, "requests").get("storage", 0)
-    whole = {"persistentvolumeclaims": _NANO, "requests.storage": size}
+    whole = {"persistentvolumeclaims": NANO, "requests.storage": size}
     by_class = {f"{spec.get('storageClassName')}.storageclass.storage.k8s.io/{key}": each for key, each in whole.items()}
-    return {**whole, **by_class, "count/persistentvolumeclaims": _NANO}
+    return {**whole, **by_class, "count/persistentvolumeclaims": NANO}
 
 
 class _Scope(Wire):

@@ -16,9 +16,9 @@ from slackwater.adapters.api_objects import Wire
 from slackwater.adapters.kube.errors import UNREADABLE
 from slackwater.app.offline.objects import FoundObject
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion, gates_of_compatibility, read_gates
+from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
 _SCHEDULER: Final = "kube-scheduler"
-_NAMESPACE: Final = "kube-system"
 _GATES: Final = "--feature-gates"
 _COMPATIBLE: Final = "--min-compatibility-version"
 _TAG: Final = re.compile(r":(v1\.[^@]+)(?:@.*)?")
@@ -77,7 +77,7 @@ def find_version(request: VersionRequest, pods: Iterable[FoundObject], said: Kub
     if request.version is not None:
         found = VersionFound(version=request.version, source="as given")
     elif (running := _of_scheduler(pods)) is not None:
-        found = VersionFound(version=running, source=f"as of the pod {_NAMESPACE}/{_SCHEDULER}")
+        found = VersionFound(version=running, source=f"as of the pod {SCHEDULER_NAMESPACE}/{_SCHEDULER}")
     elif said is not None:
         found = VersionFound(version=said, source="as of the API server")
     return VersionFound(version=found.version.with_gates(request.gates), source=found.source) if request.gates else found
@@ -86,7 +86,10 @@ def find_version(request: VersionRequest, pods: Iterable[FoundObject], said: Kub
 def _of_scheduler(pods: Iterable[FoundObject]) -> KubernetesVersion | None:
     """The version of kube-scheduler's pods, the newest of several: while a control plane is upgraded there are two."""
     found = [
-        version for pod in pods if pod.namespace == _NAMESPACE and pod.name.startswith(_SCHEDULER) for version in _versions(pod)
+        version
+        for pod in pods
+        if pod.namespace == SCHEDULER_NAMESPACE and pod.name.startswith(_SCHEDULER)
+        for version in _versions(pod)
     ]
     return max(found, key=lambda version: (version.minor, version.patch), default=None)
 

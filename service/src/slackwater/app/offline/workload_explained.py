@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from slackwater.adapters.kube.auxiliary import decode_job
+from slackwater.adapters.kube.decode import ENDED
 from slackwater.app.offline.admission import SYSTEM_CLASSES, Admission, meant_text
 from slackwater.app.offline.completed import completed_template
 from slackwater.app.offline.limit_ranges import text_of
@@ -31,7 +32,6 @@ from slackwater.model.texts import count_text
 MOST_ASKED: Final = 20
 #: The most missing pods that are judged one by one. A workload may want two billion.
 _MOST_JUDGED: Final = 10_000
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 _FAILED: Final = frozenset({"Failed", "FailureTarget"})
 _OVER: Final = _FAILED | {"Complete", "SuccessCriteriaMet"}
 _JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
@@ -99,7 +99,7 @@ class WorkloadPods:
 
     @property
     def unready(self) -> list[Json]:
-        return [pod for pod in self.there if pod["spec"].get("nodeName") and not _has_condition(pod, "Ready")]
+        return [pod for pod in self.there if pod["spec"].get("nodeName") and not _is_ready(pod)]
 
 
 def pods_of(objects: WorkloadObjects) -> WorkloadPods:
@@ -135,7 +135,7 @@ def explain_workload(
             of_reason(WaitReason.PODS_PENDING, objects=_named(pods.pending), detail=count_text(len(pods.pending), "pod"))
         )
     reasons += _unready(pods.unready)
-    ready = sum(_has_condition(pod, "Ready") for pod in pods.there)
+    ready = sum(_is_ready(pod) for pod in pods.there)
     facts = {"wanted": pods.wanted, "pods": len(pods.there), "ready": ready}
     facts |= {"pending": len(pods.pending), "missing": pods.missing if at_rest is None else 0}
     return WorkloadExplanation(
@@ -162,7 +162,7 @@ def asked_about(pending: Sequence[Json]) -> tuple[list[list[str]], int]:
 
 
 def _lives(pod: Json) -> bool:
-    return not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in _ENDED
+    return not pod["metadata"].get("deletionTimestamp") and (pod.get("status") or {}).get("phase") not in ENDED
 
 
 def _replicas(controller: Json) -> int:
@@ -180,8 +180,8 @@ def _wanted(objects: WorkloadObjects, workload: Json) -> int:
             return _replicas(workload)
 
 
-def _has_condition(item: Json, kind: str) -> bool:
-    return any(each.get("type") == kind for each in _conditions(item))
+def _is_ready(pod: Json) -> bool:
+    return any(each.get("type") == "Ready" for each in _conditions(pod))
 
 
 def _conditions(item: Json) -> list[Json]:
@@ -258,7 +258,7 @@ def _awaited(kind: str, workload: Json, pods: WorkloadPods) -> str | None:
     """The pod that has to be ready before a StatefulSet makes its next one."""
     if kind != "StatefulSet" or (workload.get("spec") or {}).get("podManagementPolicy") == "Parallel":
         return None
-    waiting = [pod["metadata"]["name"] for pod in pods.there if not _has_condition(pod, "Ready")]
+    waiting = [pod["metadata"]["name"] for pod in pods.there if not _is_ready(pod)]
     return min(waiting, key=lambda name: (len(name), name), default=None)
 
 

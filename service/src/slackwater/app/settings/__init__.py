@@ -5,14 +5,12 @@ Entry points: `load`, `loads`, `Settings` (the defaults), `SettingsError.problem
 """
 
 from slackwater.app.settings.cross_validation import notes, unsupported
-from slackwater.app.settings.model import API_VERSION, KIND, Settings
+from slackwater.app.settings.model import Settings
 from slackwater.app.settings.reading import as_file, file_paths, load, loads, schema
 from slackwater.app.settings.reload import SettingsChange, live, watch_settings
 from slackwater.configuration.problems import Problem, SettingsError, UnreadableSettings
 
 __all__ = [
-    "API_VERSION",
-    "KIND",
     "Problem",
     "Settings",
     "SettingsChange",

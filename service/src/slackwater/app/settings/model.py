@@ -3,7 +3,7 @@
 The docstring under each key becomes its description in docs and schema.
 """
 
-from typing import Final, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -17,9 +17,7 @@ from slackwater.controllers.migration.settings import Migration
 from slackwater.controllers.notifications.settings import Notifications
 from slackwater.controllers.permits.settings import Vertical
 from slackwater.controllers.preemption.settings import Preemption
-
-API_VERSION: Final = "config.slackwater.dev/v1alpha1"
-KIND: Final = "SlackwaterConfiguration"
+from slackwater_protocol.names import CONFIG_API_VERSION, CONFIG_KIND
 
 
 class FeatureGates(Section):
@@ -37,9 +35,9 @@ class FeatureGates(Section):
 class Settings(Section):
     """The configuration of the service. Without a file, all defaults apply."""
 
-    api_version: Literal["config.slackwater.dev/v1alpha1"] = Field(default=API_VERSION, examples=[API_VERSION])
+    api_version: Literal["config.slackwater.dev/v1alpha1"] = Field(default=CONFIG_API_VERSION, examples=[CONFIG_API_VERSION])
     """The version of this format. A file must have it, so that an old file is never read as a new one."""
-    kind: Literal["SlackwaterConfiguration"] = Field(default=KIND, examples=[KIND])
+    kind: Literal["SlackwaterConfiguration"] = Field(default=CONFIG_KIND, examples=[CONFIG_KIND])
     """The kind of this file. A file must have it."""
     mode: Literal["serve", "shadow"] = Field(default="serve", examples=["serve", "shadow"])
     """What the service does with its decisions. serve by default: it carries them out. shadow: it watches, decides, plans and

@@ -26,11 +26,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
 from slackwater.app.settings.cross_validation import conflicts
-from slackwater.app.settings.model import API_VERSION, KIND, Settings
+from slackwater.app.settings.model import Settings
 from slackwater.configuration.kind import REFUSED, Kind
 from slackwater.configuration.problems import Problem, SettingsError, Steps, UnreadableSettings, json_path, show
 from slackwater.configuration.text_tree import DEEPEST, LARGEST_TEXT, Document, read_document
 from slackwater.configuration.values import FILE_PATH, Section
+from slackwater_protocol.names import CONFIG_API_VERSION, CONFIG_KIND
 
 _WANTED: Final = {
     "bool_type": "true or false",
@@ -144,7 +145,7 @@ def load(path: str | Path) -> Settings:
 def loads(text: str, *, source: str = "") -> Settings:
     """Reads the settings of a text, YAML or JSON. Raises `UnreadableSettings` or `SettingsError`."""
     try:
-        return _settings(read_document(text, KIND))
+        return _settings(read_document(text, CONFIG_KIND))
     except SettingsError as err:
         raise type(err)(err.problems, source=source) from err.__cause__
 
@@ -202,10 +203,10 @@ def decode(data: bytes, *, source: str = "") -> str:
 def _settings(document: Document) -> Settings:
     tree = document.tree
     if not isinstance(tree, dict):
-        wanted = f"a mapping that starts with apiVersion: {API_VERSION} and kind: {KIND}"
+        wanted = f"a mapping that starts with apiVersion: {CONFIG_API_VERSION} and kind: {CONFIG_KIND}"
         seen = "nothing in it" if tree is None else show(tree)
         raise SettingsError([*document.problems, Problem(path="", seen=seen, wanted=wanted)])
-    header = {"apiVersion": API_VERSION, "kind": KIND}
+    header = {"apiVersion": CONFIG_API_VERSION, "kind": CONFIG_KIND}
     missing = [Problem(path=key, seen="nothing", wanted=show(value)) for key, value in header.items() if tree.get(key) is None]
     problems = [*document.problems, *missing]
     dropped: set[Steps] = set()
@@ -325,7 +326,7 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
 
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_ID: Final = f"https://{API_VERSION}/SlackwaterConfiguration.json"
+_ID: Final = f"https://{CONFIG_API_VERSION}/SlackwaterConfiguration.json"
 
 
 def schema() -> dict[str, Any]:

@@ -34,12 +34,10 @@ from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import NodeName, PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, Membership
-from slackwater.model.objects import Node, Pod
+from slackwater.model.objects import INSTANCE_TYPE, ZONE, Node, Pod
 from slackwater.model.prices import Price, PriceBook, capacity_type_of, cost_of
 from slackwater.model.reasons import UnremovableReason
 
-_TYPE: Final = "node.kubernetes.io/instance-type"
-_ZONE: Final = "topology.kubernetes.io/zone"
 #: For so many causes, the dearest first, remedies are sought: each takes as long as `explain node`.
 _MOST_REMEDIES: Final = 12
 _NO_GROUP: Final = GroupName("")
@@ -108,8 +106,8 @@ class _Report:
             bound=self._bound(end),
             by={
                 "group": self._by(now, end, lambda nodes, node: nodes.groups[node.name]),
-                "type": self._by(now, end, lambda _, node: node.labels.get(_TYPE, "")),
-                "zone": self._by(now, end, lambda _, node: node.labels.get(_ZONE, "")),
+                "type": self._by(now, end, lambda _, node: node.labels.get(INSTANCE_TYPE, "")),
+                "zone": self._by(now, end, lambda _, node: node.labels.get(ZONE, "")),
                 "capacityType": self._by(now, end, lambda _, node: capacity_type_of(node)),
             },
             rounds=RoundsAnswer(

@@ -8,12 +8,10 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from slackwater.model.nodegroups import NodeGroup
-from slackwater.model.objects import Node
+from slackwater.model.objects import NODE_POOL, Node
 from slackwater_protocol.names import OWNED_BY
 
 _OURS: Final = "slackwater"
-#: Karpenter writes it on the nodes that it makes.
-_NODE_POOL: Final = "karpenter.sh/nodepool"
 
 
 def mark_of(group: NodeGroup, nodes: Iterable[Node], listed: Collection[str] = ()) -> str:
@@ -26,7 +24,7 @@ def mark_of(group: NodeGroup, nodes: Iterable[Node], listed: Collection[str] = (
     for node in nodes:
         if node.owned_by not in (None, _OURS):
             return f"node {node.name} of it has the annotation {OWNED_BY}: {node.owned_by}"
-        if group.held_by is None and (pool := node.labels.get(_NODE_POOL)):
+        if group.held_by is None and (pool := node.labels.get(NODE_POOL)):
             return f"its nodes are of Karpenter's NodePool {pool}"
     name = group.id or group.name
     return f"Cluster Autoscaler's status lists it ({name})" if name in listed else ""

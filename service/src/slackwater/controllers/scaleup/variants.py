@@ -22,8 +22,8 @@ from slackwater.controllers.scaleup.groups import GrowableGroup, SkipReason, Tem
 from slackwater.controllers.scaleup.outcome import GroupRefusal, ScaleUp, ScaleUpPlan
 from slackwater.controllers.scaleup.template import LATER_SECONDS, MANY, OF_ZONE, without_zone
 from slackwater.model.node_taints import taint_id
-from slackwater.model.nodegroups import EVEN_ZONES, ZONE, GroupName, NodeGroup, VariantChoice
-from slackwater.model.objects import Node, Pod
+from slackwater.model.nodegroups import EVEN_ZONES, GroupName, NodeGroup, VariantChoice
+from slackwater.model.objects import ZONE, Node, Pod
 from slackwater.model.prices import capacity_type_of, instance_type_of, zone_of
 from slackwater.model.resources import amounts_of, sum_of
 from slackwater.model.storage import CsiNode

@@ -16,7 +16,8 @@ from itertools import chain
 from typing import Final
 
 from slackwater.controllers.slack.planning_input import PodHeadroom, SlackNode
-from slackwater.controllers.slack.policy import PPM, HeadroomLimits
+from slackwater.controllers.slack.policy import HeadroomLimits
+from slackwater.model.ids import PPM
 from slackwater.model.objects import Pod
 from slackwater.model.placeholders import ResourceQuota
 from slackwater.model.pod_constraints import NO_POD_CONSTRAINTS, Kind

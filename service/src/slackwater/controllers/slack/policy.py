@@ -2,15 +2,13 @@
 nodes."""
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
-from slackwater.model.ids import Ppm, Seconds
+from slackwater.model.ids import PPM, Ppm, Seconds
 from slackwater.model.resources import NOTHING, Amounts
 
 #: v1: the average node alone decides the size of placeholders. v2: the pods do so too, and the largest pod must find room.
 Sizing = Literal["v1", "v2"]
-
-PPM: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

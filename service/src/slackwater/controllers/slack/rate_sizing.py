@@ -22,7 +22,8 @@ from math import ceil
 from typing import Final
 
 from slackwater.controllers.slack.planning_input import SlackInput
-from slackwater.controllers.slack.policy import PPM, SlackRule
+from slackwater.controllers.slack.policy import SlackRule
+from slackwater.model.ids import PPM
 from slackwater.model.resources import NOTHING, Amounts, amounts_of, sum_of
 
 _Pair = tuple[Fraction, Fraction]

@@ -18,7 +18,7 @@ import numpy as np
 
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.slack.planning_input import PodHeadroom, like
-from slackwater.controllers.slack.policy import PPM, SlackPolicy
+from slackwater.controllers.slack.policy import SlackPolicy
 from slackwater.controllers.slack.start_time_slo import (
     AIM,
     ArrivalHistory,
@@ -31,6 +31,7 @@ from slackwater.controllers.slack.start_time_slo import (
 )
 from slackwater.fit.plugins.taint_toleration import tolerated
 from slackwater.model.columns import Int64
+from slackwater.model.ids import PPM
 from slackwater.model.node_taints import repels
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.pod_constraints import Kind

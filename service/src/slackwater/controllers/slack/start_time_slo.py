@@ -31,8 +31,8 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.slack.policy import PPM
 from slackwater.model.columns import Int64
+from slackwater.model.ids import PPM
 
 #: Pods are counted in buckets of a minute.
 _SECONDS: Final = 60

@@ -7,9 +7,8 @@ default, or else the whole capacity.
 from typing import Final
 
 from slackwater.model.devices import Capacity, Device, RequestPolicy
+from slackwater_protocol.units import NANO, NANOS_PER_MILLI
 
-_NANO: Final = 10**9
-_MILLI: Final = 10**6
 _LARGEST: Final = 2**63 - 1
 #: What a request consumes of each capacity of a device: (name, consumed, what the device has).
 Consumption = tuple[tuple[str, int, int], ...]
@@ -61,8 +60,8 @@ def _rounded(asked: int, policy: RequestPolicy, least: int, *, thousandths: bool
     steps, rest = divmod(_in(asked, unit) - first, stride)
     amount = (first + stride * (steps + bool(rest))) * unit
     # Quantities above 2^63-1 are read as that.
-    too_large = asked >= _LARGEST * _NANO or max(asked, amount) > _LARGEST * unit
-    if in_range and (too_large or (unit == _MILLI and asked % unit)):
+    too_large = asked >= _LARGEST * NANO or max(asked, amount) > _LARGEST * unit
+    if in_range and (too_large or (unit == NANOS_PER_MILLI and asked % unit)):
         raise AmountError("a capacity request cannot be represented in the range of a device")
     return amount
 
@@ -71,8 +70,8 @@ def _unit(policy: RequestPolicy, *, thousandths: bool) -> int:
     """The unit (in 10^-9) in which kube-scheduler counts the steps of a range: one, or with `thousandths` a thousandth if all
     amounts of the range are whole thousandths."""
     amounts = [each for each in (policy.least, policy.most, policy.step) if each is not None]
-    fit = all(each % _MILLI == 0 and each <= _LARGEST * _MILLI for each in amounts)
-    return _MILLI if thousandths and fit else _NANO
+    fit = all(each % NANOS_PER_MILLI == 0 and each <= _LARGEST * NANOS_PER_MILLI for each in amounts)
+    return NANOS_PER_MILLI if thousandths and fit else NANO
 
 
 def _in(nanos: int, unit: int) -> int:
@@ -88,7 +87,7 @@ def _violates(consumed: int, policy: RequestPolicy | None, *, thousandths: bool)
         if policy.step is None:
             return False
         unit = _unit(policy, thousandths=thousandths)
-        if unit == _MILLI and consumed % unit:
+        if unit == NANOS_PER_MILLI and consumed % unit:
             return True
         return bool((_in(consumed, unit) - _in(policy.least or 0, unit)) % _in(policy.step, unit))
     return bool(policy.values) and consumed not in policy.values

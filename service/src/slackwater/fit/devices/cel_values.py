@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
 from slackwater.fit.devices.cel_tree import DIFFERENT, PLAIN, SAME
-from slackwater_protocol.units import QuantityError, is_integer_text, parse_nanos
+from slackwater_protocol.units import NANO, QuantityError, is_integer_text, parse_nanos
 
-_NANO: Final = 10**9
 _INT64: Final = range(-(2**63), 2**63)
 _UNREDUCED: Final = b"~"
 _SUM: Final = b"*"
@@ -28,7 +27,7 @@ _Version = tuple[tuple[int, int, int], tuple[str, ...] | None]
 
 def quantity_value(nanos: int, *, unreduced: bool = False) -> bytes:
     """The CEL value of a quantity. `unreduced`: Kubernetes does not read it as an integer, even if it is whole."""
-    return b"q%d%s" % (nanos, _UNREDUCED if unreduced and nanos % _NANO == 0 else b"")
+    return b"q%d%s" % (nanos, _UNREDUCED if unreduced and nanos % NANO == 0 else b"")
 
 
 def version_value(text: str) -> bytes:
@@ -64,12 +63,12 @@ def _nanos(value: bytes) -> int:
 def _sum(left: bytes, right: bytes, sign: int) -> bytes:
     """The sum of two quantities, or their difference with sign -1. It is no integer to Kubernetes if a part is none."""
     parts = [(nanos, value) for value in (left, right) if (nanos := _nanos(value))]
-    unreduced = any(_UNREDUCED in value or nanos % _NANO for nanos, value in parts)
+    unreduced = any(_UNREDUCED in value or nanos % NANO for nanos, value in parts)
     return quantity_value(_nanos(left) + sign * _nanos(right), unreduced=unreduced) + _SUM
 
 
 def _whole(amount: int) -> bytes:
-    return quantity_value(amount * _NANO)
+    return quantity_value(amount * NANO)
 
 
 def _version(value: bytes) -> _Version:
@@ -104,13 +103,13 @@ def _sign(amount: int) -> int:
 
 def _is_whole(value: bytes) -> bool:
     nanos = _nanos(value)
-    return nanos % _NANO == 0 and nanos // _NANO in _INT64 and _UNREDUCED not in value
+    return nanos % NANO == 0 and nanos // NANO in _INT64 and _UNREDUCED not in value
 
 
 def _as_integer(value: bytes) -> int:
     if not _is_whole(value):
         raise ValueError("cannot convert value to integer")
-    return _nanos(value) // _NANO
+    return _nanos(value) // NANO
 
 
 def _is(read: Callable[..., bytes]) -> Callable[..., bool]:
@@ -191,7 +190,7 @@ FUNCTIONS: Final = (
     CelFunction(name="sign", takes=_ONE, gives="int", does=lambda value: _sign(_nanos(value)), member=False),
     CelFunction(name="isInteger", takes=_ONE, gives="bool", does=_is_whole),
     CelFunction(name="asInteger", takes=_ONE, gives="int", does=_as_integer),
-    CelFunction(name="asApproximateFloat", takes=_ONE, gives="float", does=lambda value: _nanos(value) / _NANO),
+    CelFunction(name="asApproximateFloat", takes=_ONE, gives="float", does=lambda value: _nanos(value) / NANO),
     CelFunction(name="add", takes=_TWO, gives="bytes", does=lambda left, right: _sum(left, right, 1)),
     CelFunction(name="add", takes=("bytes", "int"), gives="bytes", does=lambda left, right: _sum(left, _whole(right), 1)),
     CelFunction(name="sub", takes=_TWO, gives="bytes", does=lambda left, right: _sum(left, right, -1)),

@@ -23,6 +23,7 @@ from slackwater.fit.plugins.node_affinity import matching_rows
 from slackwater.fit.plugins.taint_toleration import repelled
 from slackwater.fit.scoring import HIGHEST
 from slackwater.model.columns import Codes, Int64, Mask, Rows
+from slackwater.model.objects import ZONE
 from slackwater.model.pod_constraints import SpreadConstraint
 from slackwater.model.reasons import Reason
 from slackwater.model.selectors import selects
@@ -121,9 +122,6 @@ def spread_stamp(snapshot: ClusterSnapshot, kind: NumberedGroup) -> tuple[int, .
     return (snapshot.facts.journal.position, *counters)
 
 
-_ZONE: Final = "topology.kubernetes.io/zone"
-
-
 @dataclass(frozen=True, slots=True)
 class DefaultSpread:
     """The soft constraints for pods that state none, as (label, `maxSkew`) pairs. `system`: these are kube-scheduler's built-in
@@ -133,7 +131,7 @@ class DefaultSpread:
     system: bool = False
 
 
-SYSTEM_DEFAULT: Final = DefaultSpread(((HOSTNAME, 3), (_ZONE, 5)), system=True)
+SYSTEM_DEFAULT: Final = DefaultSpread(((HOSTNAME, 3), (ZONE, 5)), system=True)
 
 
 def domains_differ(_snapshot: ClusterSnapshot, kind: NumberedGroup, default: DefaultSpread = SYSTEM_DEFAULT) -> bool:

@@ -18,10 +18,9 @@ from slackwater.sandbox.embedded.kinds import MACHINES, MIGRATIONS, PODS, Resour
 from slackwater.sandbox.embedded.server import ApiServer
 from slackwater.sandbox.embedded.store import Change
 from slackwater.sandbox.embedded.timers import Timers
+from slackwater_protocol.names import NEON_VM_NAME, NEON_VM_RESOURCES
 
 _LOOK_AFTER_SECONDS: Final = 0.1
-_NAME_LABEL: Final = "vm.neon.tech/name"
-_RESOURCES: Final = "vm.neon.tech/resources"
 _PLACES: Final = {kind: kind.prefix + "/namespaces/{}/" + kind.plural for kind in (PODS, MACHINES, MIGRATIONS)}
 
 
@@ -148,7 +147,7 @@ class Machines:
         self._own(MIGRATIONS, migration, [_owner(machine, controller=True)])
         self._set_status(MIGRATIONS, migration, phase="Pending", **status)
         term = {
-            "labelSelector": {"matchLabels": {_NAME_LABEL: machine["metadata"]["name"]}},
+            "labelSelector": {"matchLabels": {NEON_VM_NAME: machine["metadata"]["name"]}},
             "topologyKey": "kubernetes.io/hostname",
         }
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -241,8 +240,8 @@ def _copied(machine: Json) -> dict[str, dict[str, str]]:
     meta, guest = machine["metadata"], machine["spec"]["guest"]
     resources = msgspec.json.encode({part: guest[part] for part in ("cpus", "memorySlots", "memorySlotSize")}).decode()
     return {
-        "labels": {**(meta.get("labels") or {}), _NAME_LABEL: meta["name"]},
-        "annotations": {**(meta.get("annotations") or {}), _RESOURCES: resources},
+        "labels": {**(meta.get("labels") or {}), NEON_VM_NAME: meta["name"]},
+        "annotations": {**(meta.get("annotations") or {}), NEON_VM_RESOURCES: resources},
     }
 
 

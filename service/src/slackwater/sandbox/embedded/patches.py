@@ -9,13 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
+from slackwater.adapters.api_calls import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from slackwater.sandbox.embedded.admission import qos_class
 from slackwater.sandbox.embedded.faults import Fault, Json, bad_request, invalid, modified
 from slackwater.sandbox.embedded.kinds import NODES, PODS, Target
-
-MERGE: Final = "application/merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 #: The merge key of each list, by the list's name. Other lists are replaced as a whole.
 _MERGE_KEYS: Final = {
@@ -57,7 +54,7 @@ def patched(before: Json, body: bytes, content_type: str, *, custom: bool) -> Js
         415,
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        + ", ".join((JSON_PATCH, MERGE) if custom else (JSON_PATCH, MERGE, STRATEGIC)),
+        + ", ".join((JSON_PATCH, MERGE_PATCH) if custom else (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)),
     )
 
 

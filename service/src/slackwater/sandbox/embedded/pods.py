@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
+from slackwater.adapters.kube.decode import ENDED
+from slackwater.model.objects import COPIED_LABELS
 from slackwater.sandbox.embedded.admission import rfc3339
 from slackwater.sandbox.embedded.faults import Fault, Json, conflict, other_uid
 from slackwater.sandbox.embedded.kinds import BUDGETS, NODES, PODS, selects
 from slackwater.sandbox.embedded.store import Key, Store, StoredObject
-
-_TERMINAL = frozenset({"Succeeded", "Failed"})
-#: The labels that the admission plug-in PodTopologyLabels copies from the node.
-_COPIED = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class PodActions:
@@ -47,7 +45,7 @@ class PodActions:
         """The labels that a pod on the node gets."""
         found = self._store.find(NODES, ("", node))
         labels = (found.body["metadata"].get("labels") if found is not None else None) or {}
-        return {name: labels[name] for name in _COPIED if name in labels}
+        return {name: labels[name] for name in COPIED_LABELS if name in labels}
 
     def evict(self, key: Key, eviction: Json) -> None:
         """Evicts the pod, if its disruption budget allows that. Raises `Fault` (404, 409, 429, 500)."""
@@ -105,7 +103,7 @@ class PodActions:
         pod, meta = stored.body, stored.body["metadata"]
         check_preconditions("pods", key[1], options.get("preconditions") or {}, meta)
         asked = options.get("gracePeriodSeconds")
-        at_once = not pod["spec"].get("nodeName") or pod["status"].get("phase") in _TERMINAL
+        at_once = not pod["spec"].get("nodeName") or pod["status"].get("phase") in ENDED
         grace = 0 if at_once else int(pod["spec"]["terminationGracePeriodSeconds"] if asked is None else asked)
         left = meta.get("deletionGracePeriodSeconds")
         if left is not None and left <= grace and grace:

@@ -18,9 +18,9 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
+from slackwater.adapters.api_calls import MERGE_PATCH, STRATEGIC_PATCH
 from slackwater.sandbox.embedded.extender_client import Ask, ExtenderClient, ExtenderError
 from slackwater.sandbox.embedded.kinds import NODES, PODS, ResourceKind
-from slackwater.sandbox.embedded.patches import MERGE, STRATEGIC
 from slackwater.sandbox.embedded.queue import (
     NodeObservation,
     PodObservation,
@@ -325,7 +325,7 @@ class Scheduler:
         path = f"/api/v1/namespaces/{victim.key[0]}/pods/{victim.key[1]}"
         message = f"{_NAME}: preempting to accommodate a higher priority pod {preemptor.uid}"
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
-        self._send("PATCH", f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC)
+        self._send("PATCH", f"{path}/status", {"status": {"conditions": [condition]}}, STRATEGIC_PATCH)
         self._send("DELETE", path, {"preconditions": {"uid": victim.uid}})
 
     def _unschedulable(self, pod: PodObservation, reason: str, message: str, *, nominated: str | None) -> None:
@@ -339,9 +339,9 @@ class Scheduler:
             if not nominated:
                 self._nominated.pop(pod.uid, None)
         path = f"/api/v1/namespaces/{pod.key[0]}/pods/{pod.key[1]}/status"
-        self._send("PATCH", path, {"metadata": {"uid": pod.uid}, "status": status}, STRATEGIC)
+        self._send("PATCH", path, {"metadata": {"uid": pod.uid}, "status": status}, STRATEGIC_PATCH)
 
-    def _send(self, method: str, path: str, body: Any, content_type: str = MERGE) -> None:
+    def _send(self, method: str, path: str, body: Any, content_type: str = MERGE_PATCH) -> None:
         """Sends a write, and ignores errors, such as those about a pod that no longer exists or was replaced."""
         self._api.request(method, path, body=msgspec.json.encode(body), content_type=content_type)
 

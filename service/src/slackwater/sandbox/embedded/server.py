@@ -13,12 +13,12 @@ from typing import Any, Final
 import anyio
 import msgspec
 
-from slackwater.adapters.api_calls import Response
+from slackwater.adapters.api_calls import MERGE_PATCH, Response
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
 from slackwater.sandbox.embedded.admission import Admission, rfc3339
 from slackwater.sandbox.embedded.faults import Fault, Json, bad_request, exists, no_such_path
 from slackwater.sandbox.embedded.kinds import PODS, Match, Target, matching, target_of
-from slackwater.sandbox.embedded.patches import MERGE, patched, updated
+from slackwater.sandbox.embedded.patches import patched, updated
 from slackwater.sandbox.embedded.pods import PodActions, check_preconditions
 from slackwater.sandbox.embedded.store import Change, Store, StoredObject
 
@@ -63,7 +63,7 @@ class ApiServer:
 
     def merge(self, path: str, patch: Json) -> None:
         """Applies a merge patch to the object or its subresource; nothing happens if it is refused."""
-        self.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE)
+        self.request("PATCH", path, body=msgspec.json.encode(patch), content_type=MERGE_PATCH)
 
     def _carry_out(
         self, method: str, target: Target, params: Mapping[str, str], body: bytes | None, content_type: str

@@ -12,7 +12,7 @@ AWS would choose which of them to end.
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import anyio
 import structlog
@@ -24,6 +24,7 @@ from slackwater.adapters.cloud.aws.groups import GroupFinder, Machine, ScalingGr
 from slackwater.adapters.cloud.aws.machine_types import MachineType, MachineTypes
 from slackwater.adapters.cloud.aws.own_changes import OwnChanges
 from slackwater.adapters.cloud.aws.template import options_of, template_of
+from slackwater.adapters.cloud.read_groups import ProblemLog, unreadable_group
 from slackwater.model.nodegroups import (
     NO_OPTIONS,
     GroupName,
@@ -33,10 +34,7 @@ from slackwater.model.nodegroups import (
     NodeGroup,
     choice_of_provider,
 )
-from slackwater.model.objects import Node
 from slackwater.ports.protocols import ProviderError
-
-T = TypeVar("T")
 
 _log = structlog.get_logger(__name__)
 
@@ -44,8 +42,6 @@ _log = structlog.get_logger(__name__)
 CONSISTENT_AFTER_SECONDS: Final = 30.0
 #: Machines that one call ends at the same time; AWS throttles more.
 _WIDTH: Final = 4
-#: Problems of groups are logged once each; after this many different ones the memory is cleared.
-_REMEMBERED: Final = 1000
 _SUSPENDED: Final = "its process {} is suspended"
 
 
@@ -75,7 +71,7 @@ class AwsGroups:
         self._owners: dict[str, tuple[GroupName, InstanceId]] = {}
         #: Whether the groups have been listed.
         self.knows_machines = False
-        self._reported: set[tuple[GroupName, str]] = set()
+        self._problems = ProblemLog()
         #: Why the activities were not read the last time; "" if they were.
         self._activities_problem = ""
 
@@ -112,21 +108,11 @@ class AwsGroups:
         return None if owner is None else owner[1]
 
     def _unreadable(self, group: ScalingGroup) -> NodeGroup:
-        return NodeGroup(
-            name=group.name,
-            provider=self.name,
-            min_size=0,
-            max_size=group.live,
-            target=group.live,
-            instances=tuple(map(_instance, group.machines)),
-            choice=choice_of_provider(self.name, group.name),
-            zones=group.zones,
-            unreadable=f"Auto Scaling group {group.name}: {group.problem}",
-        )
+        why, instances = f"Auto Scaling group {group.name}: {group.problem}", [*map(_instance, group.machines)]
+        return unreadable_group(self.name, group.name, why, instances, zones=group.zones)
 
     async def _shown(self, group: ScalingGroup, types: Sequence[MachineType], failure: InstanceError | None) -> NodeGroup:
-        managed, none = await self._types.managed(group), None
-        template: Node | None = self._read(group.name, lambda: template_of(group, types, managed), none)
+        managed = await self._types.managed(group)
         return NodeGroup(
             name=group.name,
             provider=self.name,
@@ -135,26 +121,12 @@ class AwsGroups:
             max_size=group.target if "Launch" in group.suspended else group.max_size,
             target=group.target,
             instances=(*map(_instance, group.machines), *_not_launched(group, failure)),
-            template=template,
-            options=self._read(group.name, lambda: options_of(group), NO_OPTIONS),
+            template=self._problems.read(group.name, lambda: template_of(group, types, managed), None),
+            options=self._problems.read(group.name, lambda: options_of(group), NO_OPTIONS),
             undeletable=_SUSPENDED.format("Terminate") if "Terminate" in group.suspended else "",
             choice=choice_of_provider(self.name, group.name),
             zones=group.zones,
         )
-
-    def _read(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
-        try:
-            return read()
-        except ValueError as error:
-            self._report(group, str(error))
-            return otherwise
-
-    def _report(self, group: GroupName, problem: str) -> None:
-        if len(self._reported) >= _REMEMBERED:
-            self._reported.clear()
-        if (group, problem) not in self._reported:
-            self._reported.add((group, problem))
-            _log.warning("an Auto Scaling group is not as wanted", group=group, problem=problem)
 
 
 def _instance(machine: Machine) -> Instance:

@@ -11,11 +11,10 @@ from typing import Final
 from slackwater.adapters.cloud.aws.groups import ScalingGroup
 from slackwater.adapters.cloud.aws.machine_types import MachineType, ManagedNodeGroup
 from slackwater.adapters.cloud.group_options import read_options, read_said, taint_effect
-from slackwater.model.ids import NodeName
-from slackwater.model.nodegroups import ZONE, GroupOptions, read_attach_limits
-from slackwater.model.objects import Node, Taint
-from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
-from slackwater_protocol.units import parse_nanos
+from slackwater.adapters.cloud.read_groups import template_node
+from slackwater.model.nodegroups import GroupOptions, read_attach_limits
+from slackwater.model.objects import INSTANCE_TYPE, REGION, ZONE, Node, Taint
+from slackwater_protocol.units import NANO, NANOS_PER_MILLI, parse_nanos
 
 _PREFIX: Final = "k8s.io/cluster-autoscaler/node-template/"
 _LABEL: Final = f"{_PREFIX}label/"
@@ -23,11 +22,7 @@ _TAINT: Final = f"{_PREFIX}taint/"
 _RESOURCE: Final = f"{_PREFIX}resources/"
 _OPTION: Final = f"{_PREFIX}autoscaling-options/"
 _CSI: Final = f"{_PREFIX}csi-driver"
-_TYPE: Final = "node.kubernetes.io/instance-type"
-_REGION: Final = "topology.kubernetes.io/region"
 _REGION_OF_ZONE: Final = re.compile(r"[a-z]+(-[a-z]+)+-[0-9]+")
-_NANO: Final = 10**9
-_MILLI: Final = 10**6
 _MIB: Final = 2**20
 #: The hypervisor and the kernel keep part of a machine's memory, in percent.
 _OVERHEAD_PERCENT: Final = 7.5
@@ -56,18 +51,12 @@ def template_of(group: ScalingGroup, types: Sequence[MachineType], managed: Mana
     nanos = _least([_allocatable(each) for each in types]) | _said_resources(tags)
     if "cpu" not in nanos or "memory" not in nanos:
         return None
-    nanos.setdefault("pods", _MOST_PODS * _NANO)
-    name = f"template-of-{group.name}"
-    return Node(
-        name=NodeName(name),
-        uid=name,
-        resource_version=0,
-        allocatable=on_node(rounded_up(cpu_nanos=nanos.pop("cpu"), memory_nanos=nanos.pop("memory"))),
+    nanos.setdefault("pods", _MOST_PODS * NANO)
+    return template_node(
+        f"template-of-{group.name}",
+        nanos,
         labels=_labels(group, types, managed, tags),
         taints=_taints(managed, tags),
-        unschedulable=False,
-        ready=True,
-        scalars=tuple((resource, min(-(-amount // _NANO), LARGEST_ON_NODE)) for resource, amount in sorted(nanos.items())),
         csi=read_said(_CSI, tags.get(_CSI, ""), read_attach_limits, what="tag"),
     )
 
@@ -83,10 +72,10 @@ def _allocatable(machine: MachineType) -> dict[str, int]:
         left = max(left - cores, 0)
     kept = int(machine.memory * _OVERHEAD_PERCENT / 100) + (_KUBELET_MIB + _POD_MIB * pods + _EVICTION_MIB) * _MIB
     return {
-        "cpu": machine.cpus * _NANO - int(reserved * _MILLI),
-        "memory": max(machine.memory - kept, 0) * _NANO,
-        "pods": pods * _NANO,
-        **{name: count * _NANO for name, count in machine.devices},
+        "cpu": machine.cpus * NANO - int(reserved * NANOS_PER_MILLI),
+        "memory": max(machine.memory - kept, 0) * NANO,
+        "pods": pods * NANO,
+        **{name: count * NANO for name, count in machine.devices},
     }
 
 
@@ -109,11 +98,11 @@ def _labels(
     if len(architectures := {each.architecture for each in types}) == 1:
         labels["kubernetes.io/arch"] = next(iter(architectures))
     if len(types) == 1:
-        labels[_TYPE] = types[0].name
+        labels[INSTANCE_TYPE] = types[0].name
     if len(group.zones) == 1:
         labels[ZONE] = group.zones[0]
     if group.zones and (region := _REGION_OF_ZONE.match(group.zones[0])):
-        labels[_REGION] = region[0]
+        labels[REGION] = region[0]
     said = {key.removeprefix(_LABEL): value for key, value in tags.items() if key.startswith(_LABEL)}
     return labels | (dict(managed.labels) if managed is not None else {}) | said
 

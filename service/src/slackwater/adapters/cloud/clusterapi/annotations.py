@@ -9,11 +9,10 @@ from typing import Final, TypeVar
 
 from slackwater.adapters.cloud.clusterapi.objects import NOTHING_SAID, GroupWire, Infrastructure
 from slackwater.adapters.cloud.group_options import EFFECTS, read_options, read_said
+from slackwater.adapters.cloud.read_groups import template_node
 from slackwater.model.devices import read_template_devices
-from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import CSI_DRIVERS, GroupOptions, read_attach_limits
 from slackwater.model.objects import Node, Taint
-from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
 from slackwater_protocol.names import CLUSTER_API_GROUP
 from slackwater_protocol.units import parse_nanos
 
@@ -29,7 +28,6 @@ _CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
 _RESOURCES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
 #: Kubernetes' own default of `maxPods`.
 _PODS: Final = "110"
-_NANO: Final = 10**9
 #: A size limit may have at most this many digits.
 _MOST_DIGITS: Final = 9
 #: Labels of a Machine that Cluster API copies to its Node.
@@ -76,17 +74,11 @@ def template(group: GroupWire, infrastructure: Infrastructure = NOTHING_SAID) ->
     if "cpu" not in nanos or "memory" not in nanos:
         return None
     nanos.setdefault("pods", parse_nanos(_PODS))
-    name = f"template-of-{group.metadata.namespace}-{group.metadata.name}"
-    return Node(
-        name=NodeName(name),
-        uid=name,
-        resource_version=0,
-        allocatable=on_node(rounded_up(cpu_nanos=nanos.pop("cpu"), memory_nanos=nanos.pop("memory"))),
+    return template_node(
+        f"template-of-{group.metadata.namespace}-{group.metadata.name}",
+        nanos,
         labels=_labels(group, annotations, infrastructure),
         taints=_taints(group.spec.template.spec.taints or (), annotations),
-        unschedulable=False,
-        ready=True,
-        scalars=tuple((resource, min(-(-amount // _NANO), LARGEST_ON_NODE)) for resource, amount in sorted(nanos.items())),
         csi=_read(CSI_DRIVERS, annotations.get(CSI_DRIVERS, ""), read_attach_limits),
         slices=read_template_devices(annotations),
     )

@@ -8,10 +8,9 @@ marked machines itself. `inventory.still_to_lower` handles marks of an earlier c
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
 import msgspec
-import structlog
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads
 from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
@@ -31,25 +30,19 @@ from slackwater.adapters.cloud.clusterapi.objects import (
     MachineWire,
     read_group_id,
 )
+from slackwater.adapters.cloud.read_groups import ProblemLog, unreadable_group
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, Instance, InstanceId, NodeGroup, choice_of_provider
-from slackwater.model.objects import Node, read_owner
+from slackwater.model.objects import read_owner
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.names import CLUSTER_API_GROUP
 
 _ROLLING: Final = "it rolls out: which machines go is not decided here"
-
-
-T = TypeVar("T")
-
-_log = structlog.get_logger(__name__)
 
 _CLUSTER_NAME: Final = f"{CLUSTER_API_GROUP}/cluster-name"
 #: Machines that are marked, unmarked or deleted at the same time.
 _WIDTH: Final = 8
 #: Of a group whose limits cannot be read.
 _NO_LIMITS: Final = Limits(0, 0)
-#: Problems of groups are logged once each; after this many different ones the memory is cleared.
-_REMEMBERED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +90,7 @@ class ClusterApiGroups:
         self._wanted = wanted
         self._reads = ClusterApiReads(api, namespace=wanted.namespace)
         self._infrastructure = InfrastructureTemplates(api)
-        self._reported: set[tuple[GroupName, str]] = set()
+        self._problems = ProblemLog()
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
@@ -135,20 +128,6 @@ class ClusterApiGroups:
             return _GroupState(id_, item, _NO_LIMITS, problem=str(error))
         return None if limits is None else _GroupState(id_, item, limits, item.unreadable)
 
-    def _read_annotation(self, group: GroupName, read: Callable[[], T], otherwise: T) -> T:
-        try:
-            return read()
-        except ValueError as error:
-            self._report(group, str(error))
-            return otherwise
-
-    def _report(self, group: GroupName, problem: str) -> None:
-        if len(self._reported) >= _REMEMBERED:
-            self._reported.clear()
-        if (group, problem) not in self._reported:
-            self._reported.add((group, problem))
-            _log.warning("a part of a group does not count", group=group, problem=problem)
-
     async def _held(self, group_state: _GroupState) -> Holdings:
         held = (await self._holdings([group_state.item], group_state.id.namespace))[group_state.item.metadata.uid]
         if problem := inventory.problem(held):
@@ -165,7 +144,6 @@ class ClusterApiGroups:
         if problem := group_state.problem or inventory.problem(held):
             return self._unreadable(group_state, held, problem)
         infrastructure = await self._said_by_infrastructure(group_state)
-        none: Node | None = None
         return NodeGroup(
             name=group_state.group,
             provider=self.name,
@@ -173,8 +151,8 @@ class ClusterApiGroups:
             max_size=group_state.limits.max_size,
             target=group_state.replicas,
             instances=inventory.instances(item, held),
-            template=self._read_annotation(group_state.group, lambda: annotations.template(item, infrastructure), none),
-            options=self._read_annotation(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
+            template=self._problems.read(group_state.group, lambda: annotations.template(item, infrastructure), None),
+            options=self._problems.read(group_state.group, lambda: annotations.options(said), NO_OPTIONS),
             undeletable=_ROLLING if held.rolling else "",
             choice=choice_of_provider(self.name, group_state.group),
             owned_by=read_owner(said),
@@ -182,23 +160,13 @@ class ClusterApiGroups:
 
     def _unreadable(self, group_state: _GroupState, held: Holdings, problem: str) -> NodeGroup:
         instances = () if inventory.problem(held) else inventory.instances(group_state.item, held)
-        count = sum(instance.state != "deleting" for instance in instances)
-        return NodeGroup(
-            name=group_state.group,
-            provider=self.name,
-            min_size=0,
-            max_size=count,
-            target=count,
-            instances=instances,
-            choice=choice_of_provider(self.name, group_state.group),
-            unreadable=f"{group_state.group}: {problem}",
-        )
+        return unreadable_group(self.name, group_state.group, f"{group_state.group}: {problem}", instances)
 
     async def _said_by_infrastructure(self, group_state: _GroupState) -> Infrastructure:
         try:
             return await self._infrastructure.of(group_state.item)
         except (msgspec.MsgspecError, RecursionError) as error:
-            self._report(group_state.group, f"its infrastructure template cannot be read: {error}")
+            self._problems.note(group_state.group, f"its infrastructure template cannot be read: {error}")
             return NOTHING_SAID
 
 

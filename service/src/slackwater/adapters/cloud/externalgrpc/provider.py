@@ -20,6 +20,7 @@ from slackwater.adapters.cloud.externalgrpc import client as rpc
 from slackwater.adapters.cloud.externalgrpc import reading
 from slackwater.adapters.cloud.externalgrpc.client import Client
 from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
+from slackwater.adapters.cloud.read_groups import ProblemLog, unreadable_group
 from slackwater.model.nodegroups import NO_OPTIONS, GroupName, GroupOptions, Instance, NodeGroup, choice_of_provider
 from slackwater.model.objects import Node
 from slackwater.ports.protocols import ProviderError
@@ -31,8 +32,6 @@ _WIDTH: Final = 8
 _HOUR: Final = 3600
 #: The share of a loop's timeout in which each group has to answer, or counts as unreadable.
 _SHARE_OF_GROUPS: Final = 0.75
-#: Problems are logged once each; after this many different ones the memory is cleared.
-_REMEMBERED: Final = 1000
 #: All prices together may hold up the loop for so long.
 _PRICES_SECONDS: Final = 2.0
 _UNIMPLEMENTED: Final = (grpc.StatusCode.UNIMPLEMENTED,)
@@ -57,7 +56,7 @@ class ExternalGrpcGroups:
         self._prices: dict[GroupName, int] = {}
         self._price_problems: dict[GroupName, str] = {}
         self._defaults = reading.defaults(defaults)
-        self._reported: set[tuple[str, str]] = set()
+        self._problems = ProblemLog()
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
@@ -85,19 +84,8 @@ class ExternalGrpcGroups:
             problems[name] = ProviderError("unknown", name, f"no answer within {timeout_seconds:g} s")
         if problems and not found:
             raise problems[min(problems)]
-        return [*found.values(), *(self._unreadable(name, error) for name, error in problems.items())]
-
-    def _unreadable(self, name: GroupName, error: ProviderError) -> NodeGroup:
-        return NodeGroup(
-            name=name,
-            provider=self.name,
-            min_size=0,
-            max_size=0,
-            target=0,
-            instances=(),
-            choice=choice_of_provider(self.name, name),
-            unreadable=f"{name}: {error.detail}",
-        )
+        unread = (unreadable_group(self.name, name, f"{name}: {error.detail}") for name, error in problems.items())
+        return [*found.values(), *unread]
 
     async def _group(self, grpc_message: pb.NodeGroup) -> NodeGroup:
         group = GroupName(grpc_message.id)
@@ -120,7 +108,7 @@ class ExternalGrpcGroups:
         for group in answer.nodeGroups:
             found[GroupName(group.id)].append(group)
         if found.pop(GroupName(""), ()):
-            self._report("", "NodeGroups: got a group without an id, which is left out")
+            self._problems.note("", "NodeGroups: got a group without an id, which is left out")
         return found
 
     async def _limits(self, group: GroupName) -> pb.NodeGroup:
@@ -128,14 +116,6 @@ class ExternalGrpcGroups:
         if group not in listed:
             raise ProviderError("gone", group, "the server knows no such group")
         return _only(group, listed[group])
-
-    def _report(self, group: str, problem: str) -> None:
-        """Logs a problem once."""
-        if len(self._reported) >= _REMEMBERED:
-            self._reported.clear()
-        if (group, problem) not in self._reported:
-            self._reported.add((group, problem))
-            _log.warning("a part of the server's answer does not count", group=group, problem=problem)
 
     async def _target(self, group: GroupName) -> int:
         answer = await self._client.ask(rpc.TARGET_SIZE, pb.NodeGroupTargetSizeRequest(id=group), group=group)
@@ -147,17 +127,14 @@ class ExternalGrpcGroups:
         answer = await self._client.ask(rpc.NODES, pb.NodeGroupNodesRequest(id=group), group=group)
         found = {grpc_message.id: reading.instance(grpc_message) for grpc_message in answer.instances if grpc_message.id}
         if len(found) != len(answer.instances):
-            self._report(group, "NodeGroupNodes: instances without an id of their own are left out")
+            self._problems.note(group, "NodeGroupNodes: instances without an id of their own are left out")
         return tuple(found.values())
 
     async def _template(self, group: GroupName) -> Node | None:
         request = pb.NodeGroupTemplateNodeInfoRequest(id=group)
         answer = await self._client.ask_unless(rpc.TEMPLATE, request, _UNIMPLEMENTED, group=group)
-        try:
-            return None if answer is None else reading.template(answer.nodeBytes, group)
-        except ValueError as error:
-            self._report(group, str(error))
-            return None
+        raw = b"" if answer is None else answer.nodeBytes
+        return self._problems.read(group, lambda: reading.template(raw, group), None)
 
     async def _options(self, group: GroupName) -> GroupOptions:
         request = pb.NodeGroupAutoscalingOptionsRequest(id=group, defaults=self._defaults)

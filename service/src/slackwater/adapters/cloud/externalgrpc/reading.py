@@ -9,9 +9,11 @@ from typing import Final, Literal
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
+from msgspec import structs
 
 from slackwater.adapters.cloud.externalgrpc.wire import externalgrpc_pb2 as pb
 from slackwater.adapters.cloud.externalgrpc.wire import node_pb2
+from slackwater.adapters.cloud.read_groups import template_node
 from slackwater.model.devices import ResourceSlice, read_template_devices
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import (
@@ -24,10 +26,9 @@ from slackwater.model.nodegroups import (
     read_attach_limits,
 )
 from slackwater.model.objects import Node, Taint
-from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
 from slackwater.model.storage import CsiNode
 from slackwater_protocol.money import micros_of
-from slackwater_protocol.units import parse_nanos
+from slackwater_protocol.units import NANO, parse_nanos
 
 _State = Literal["creating", "running", "deleting"]
 _STATES: Final[dict[int, _State]] = {
@@ -35,7 +36,6 @@ _STATES: Final[dict[int, _State]] = {
     pb.InstanceStatus.instanceDeleting: "deleting",
 }
 _OUT_OF_RESOURCES: Final = 1
-_NANO: Final = 10**9
 
 
 def instance(grpc_message: pb.Instance) -> Instance:
@@ -67,20 +67,20 @@ def template(raw: bytes, group: GroupName) -> Node | None:
     except DecodeError as error:
         raise ValueError(f"template of {group}: no v1.Node: {error}") from error
     status = grpc_message.status
-    nanos = _nanos(status.allocatable or status.capacity)
-    return Node(
-        name=NodeName(grpc_message.metadata.name or f"template-of-{group}"),
-        uid=f"template-of-{group}",
-        resource_version=0,
-        allocatable=on_node(rounded_up(cpu_nanos=nanos.pop("cpu", 0), memory_nanos=nanos.pop("memory", 0))),
+    name = f"template-of-{group}"
+    found = template_node(
+        name,
+        {resource: parse_nanos(quantity.string) for resource, quantity in (status.allocatable or status.capacity).items()},
         labels=dict(grpc_message.metadata.labels),
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in grpc_message.spec.taints),
-        unschedulable=grpc_message.spec.unschedulable,
-        ready=True,
-        scalars=tuple((name, min(-(-amount // _NANO), LARGEST_ON_NODE)) for name, amount in sorted(nanos.items())),
-        provider_id=grpc_message.spec.providerID,
         csi=_csi(grpc_message.metadata.annotations.get(CSI_DRIVERS, ""), group),
         slices=_slices(grpc_message.metadata.annotations, group),
+    )
+    return structs.replace(
+        found,
+        name=NodeName(grpc_message.metadata.name or name),
+        unschedulable=grpc_message.spec.unschedulable,
+        provider_id=grpc_message.spec.providerID,
     )
 
 
@@ -104,10 +104,6 @@ def _csi(text: str, group: GroupName) -> CsiNode | None:
         return read_attach_limits(text)
     except ValueError as error:
         raise ValueError(f"template of {group}: annotation {CSI_DRIVERS}: {error}") from error
-
-
-def _nanos(amounts: Mapping[str, node_pb2.Quantity]) -> dict[str, int]:
-    return {name: parse_nanos(quantity.string) for name, quantity in amounts.items()}
 
 
 def defaults(options: GroupOptions) -> pb.NodeGroupAutoscalingOptions:
@@ -143,11 +139,11 @@ _Field = Literal["scaleDownUnneededDuration", "scaleDownUnreadyDuration", "MaxNo
 
 
 def _seconds(grpc_message: pb.NodeGroupAutoscalingOptions, field: _Field, duration: Duration) -> float | None:
-    return duration.seconds + duration.nanos / _NANO if grpc_message.HasField(field) else None
+    return duration.seconds + duration.nanos / NANO if grpc_message.HasField(field) else None
 
 
 def _duration(seconds: float | None) -> Duration | None:
     if seconds is None:
         return None
-    nanos = round(seconds * _NANO)
-    return Duration(seconds=nanos // _NANO, nanos=nanos % _NANO)
+    nanos = round(seconds * NANO)
+    return Duration(seconds=nanos // NANO, nanos=nanos % NANO)

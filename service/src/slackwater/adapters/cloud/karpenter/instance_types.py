@@ -13,12 +13,10 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from msgspec import Meta, Struct, field
 
+from slackwater.model.objects import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from slackwater_protocol.money import MICROS
 from slackwater_protocol.units import parse_nanos
 
-INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
-ZONE: Final = "topology.kubernetes.io/zone"
-CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 OS: Final = "kubernetes.io/os"
 ARCH: Final = "kubernetes.io/arch"
 #: What clouds call what Kubernetes calls otherwise.

@@ -19,6 +19,7 @@ from slackwater.adapters.api_objects import (
 )
 from slackwater.adapters.cloud.apiserver import CREATED, NOT_FOUND, OK, Undecoded, listed, refusal
 from slackwater.model.nodegroups import GroupName
+from slackwater.model.objects import NODE_POOL
 from slackwater.ports.protocols import ProviderError
 from slackwater_protocol.units import parse_nanos
 
@@ -29,7 +30,6 @@ CLAIMS_PATH: Final = f"{_API_GROUP_PATH}/{_VERSION}/nodeclaims"
 #: Events about objects without a namespace are in this one.
 EVENTS_NAMESPACE: Final = "default"
 EVENTS_PATH: Final = f"/api/v1/namespaces/{EVENTS_NAMESPACE}/events"
-POOL_LABEL: Final = "karpenter.sh/nodepool"
 #: The reason of the Event after which Karpenter deletes the NodeClaim.
 HOPELESS: Final = "InsufficientCapacityError"
 #: Statuses of a successful deletion. 202: the NodeClaim has finalizers and is being deleted; 409: it is gone, and another one
@@ -157,7 +157,7 @@ async def pools(api: ApiReads) -> AsyncIterator[PoolWire | Undecoded]:
 
 async def claims(api: ApiReads, pool: str | None = None) -> AsyncIterator[ClaimWire | Undecoded]:
     """All NodeClaims, or those of one NodePool. One is `Undecoded` if not even its machine can be told."""
-    async for each in listed(api, CLAIMS_PATH, ClaimWire, selector="" if pool is None else f"{POOL_LABEL}={pool}"):
+    async for each in listed(api, CLAIMS_PATH, ClaimWire, selector="" if pool is None else f"{NODE_POOL}={pool}"):
         yield _bare(each) if isinstance(each, Undecoded) else _checked(each)
 
 

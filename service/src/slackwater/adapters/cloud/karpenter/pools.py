@@ -12,17 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from slackwater.adapters.cloud.karpenter.instance_types import CAPACITY_TYPE, INSTANCE_TYPE, ZONE, Offering
-from slackwater.adapters.cloud.karpenter.objects import POOL_LABEL, BudgetWire, ClaimWire, PoolWire, encoded, nanos
+from slackwater.adapters.cloud.karpenter.instance_types import Offering
+from slackwater.adapters.cloud.karpenter.objects import BudgetWire, ClaimWire, PoolWire, encoded, nanos
+from slackwater.adapters.cloud.read_groups import template_node
 from slackwater.model.disruption_budgets import DisruptionReason, NodeDisruptionBudget, schedule_problem
-from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, GroupOptions
-from slackwater.model.objects import Node, Taint
-from slackwater.model.resources import LARGEST_ON_NODE, on_node, rounded_up
+from slackwater.model.objects import CAPACITY_TYPE, INSTANCE_TYPE, NODE_POOL, ZONE, Node, Taint
 from slackwater.model.selectors import holds, karpenter_requirement
 from slackwater_protocol.durations import SECOND, parse_duration
+from slackwater_protocol.units import NANO
 
-_NANO: Final = 10**9
 _NEVER: Final = "Never"
 #: The resource that counts nodes in limits.
 _NODES: Final = "nodes"
@@ -32,7 +31,7 @@ _HASHES: Final = ("karpenter.sh/nodepool-hash", "karpenter.sh/nodepool-hash-vers
 _CHOSEN: Final = (INSTANCE_TYPE, ZONE, CAPACITY_TYPE)
 _HOSTNAME: Final = "kubernetes.io/hostname"
 #: Kubernetes' default of a node's pods.
-_PODS: Final = 110 * _NANO
+_PODS: Final = 110 * NANO
 #: What a NodePool without limits may have; no cluster is as large.
 UNLIMITED: Final = 100_000
 #: A number of nodes, or a percentage.
@@ -66,7 +65,7 @@ def variant_of(claim: ClaimWire) -> VariantId | None:
         for each in claim.spec.requirements or ()
         if each.operator == "In" and each.values is not None and len(each.values) == 1
     }
-    pool, (type_, zone, capacity_type) = labels.get(POOL_LABEL, ""), (labels.get(key, only.get(key, "")) for key in _CHOSEN)
+    pool, (type_, zone, capacity_type) = labels.get(NODE_POOL, ""), (labels.get(key, only.get(key, "")) for key in _CHOSEN)
     return VariantId(pool, type_, zone, capacity_type or "on-demand") if pool and type_ else None
 
 
@@ -189,7 +188,7 @@ def _own_labels(pool: PoolWire, *, chosen: bool = False) -> dict[str, str]:
     return {
         **{key: values[0] for key, values in own.items()},
         **(template.metadata.labels or {}),
-        POOL_LABEL: pool.metadata.name,
+        NODE_POOL: pool.metadata.name,
         f"{ref.group}/{ref.kind.lower()}": ref.name,
     }
 
@@ -206,20 +205,13 @@ def _is_clouds(key: str) -> bool:
 
 def template_of(pool: PoolWire, id_: VariantId, offering: Offering) -> Node:
     """A new node of the variant. Start-up taints are not the group's: they go once the node has started."""
-    amounts = {"pods": _PODS, **offering.allocatable}
-    name = f"template-of-{'-'.join(filter(None, id_))}"
     varied = _own_labels(pool, chosen=True)
     fixed = {key: value for key, value in _own_labels(pool).items() if key not in varied}
-    return Node(
-        name=NodeName(name),
-        uid=name,
-        resource_version=0,
-        allocatable=on_node(rounded_up(cpu_nanos=amounts.pop("cpu"), memory_nanos=amounts.pop("memory"))),
+    return template_node(
+        f"template-of-{'-'.join(filter(None, id_))}",
+        {"pods": _PODS, **offering.allocatable},
         labels={**_own_labels(pool), **offering.labels, **fixed},
         taints=tuple(Taint(each.key, each.value, each.effect) for each in pool.spec.template.spec.taints or ()),
-        unschedulable=False,
-        ready=True,
-        scalars=tuple((resource, min(-(-amount // _NANO), LARGEST_ON_NODE)) for resource, amount in sorted(amounts.items())),
     )
 
 
@@ -234,7 +226,7 @@ class Limits:
 
     def nodes(self, capacity: Mapping[str, int]) -> int:
         """How many more nodes of this capacity it has room for."""
-        needs = {**capacity, _NODES: _NANO}
+        needs = {**capacity, _NODES: NANO}
         rooms = (max(left, 0) // needs[name] for name, left in self.left.items() if needs.get(name))
         return min(rooms, default=UNLIMITED)
 
@@ -250,7 +242,7 @@ def limits_of(pool: PoolWire, claims: Iterable[ClaimWire], known: Mapping[Varian
             id_ = variant_of(claim)
             has = nanos(claim.status.capacity) or (known[id_].capacity if id_ is not None and id_ in known else {})
             for name in left if not is_leaving(claim) else ():
-                left[name] -= left[name] if claim.unreadable and not has else _NANO if name == _NODES else has.get(name, 0)
+                left[name] -= left[name] if claim.unreadable and not has else NANO if name == _NODES else has.get(name, 0)
     return Limits(left)
 
 

@@ -22,7 +22,7 @@ from slackwater.adapters.api_calls import ApiCalls, ApiReads
 from slackwater.adapters.cloud.apiserver import Undecoded, bounded, check_seen, each, repeated
 from slackwater.adapters.cloud.karpenter import objects
 from slackwater.adapters.cloud.karpenter.instance_types import Offering
-from slackwater.adapters.cloud.karpenter.objects import POOL_LABEL, ClaimWire, PoolWire
+from slackwater.adapters.cloud.karpenter.objects import ClaimWire, PoolWire
 from slackwater.adapters.cloud.karpenter.pools import (
     Limits,
     VariantId,
@@ -41,6 +41,7 @@ from slackwater.adapters.cloud.karpenter.pools import (
     variant_of,
     variants,
 )
+from slackwater.adapters.cloud.read_groups import unreadable_group
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import (
     GroupName,
@@ -52,6 +53,7 @@ from slackwater.model.nodegroups import (
     NodeGroup,
     choice_of_provider,
 )
+from slackwater.model.objects import NODE_POOL
 from slackwater.ports.protocols import ProviderError
 
 _log = structlog.get_logger(__name__)
@@ -139,7 +141,7 @@ class KarpenterGroups:
         """All NodeClaims, by the NodePool's name. `handed_over`: the NodePools whose failures are ours."""
         found: defaultdict[str, list[ClaimWire | Undecoded]] = defaultdict(list)
         async for claim in objects.claims(self._reads):
-            found[(claim.metadata.labels or {}).get(POOL_LABEL, "")].append(claim)
+            found[(claim.metadata.labels or {}).get(NODE_POOL, "")].append(claim)
         return found
 
     def _is_ours(self, pool: PoolWire | Undecoded) -> bool:
@@ -228,18 +230,7 @@ class KarpenterGroups:
                     yield self._unreadable(GroupName(f"{pool}/{name}"), pool, why, own)
 
     def _unreadable(self, group: GroupName, pool: str, why: str, instances: Sequence[Instance]) -> NodeGroup:
-        count = sum(instance.state != "deleting" for instance in instances)
-        return NodeGroup(
-            name=group,
-            provider=self.name,
-            min_size=0,
-            max_size=count,
-            target=count,
-            instances=tuple(instances),
-            choice=choice_of_provider(self.name, group),
-            pool=f"{self.name}/{pool}",
-            unreadable=why,
-        )
+        return unreadable_group(self.name, group, why, instances, pool=f"{self.name}/{pool}")
 
     def _instances(self, state: _PoolState, id_: VariantId) -> Iterator[Instance]:
         yield from (_instance(claim) for claim in state.by_variant.get(id_, ()))
