@@ -5,15 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.alerts.program import build
+from tests.support.goprogram import build_if_used
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Builds the program where a collected test uses it, with the progress in sight."""
-    used = any("promtool" in getattr(item, "fixturenames", ()) for item in session.items)
-    if session.config.option.collectonly or not used:
-        return
-    with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        build()
+    build_if_used(session, "promtool", build)
 
 
 @pytest.fixture(scope="session")

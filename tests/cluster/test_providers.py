@@ -1,34 +1,34 @@
 """The conformance suite of providers once more, on a real API server, with the rights that the service asks for."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
 import pytest
 
 from slackwater.adapters.api_calls import ApiCalls
-from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
+from slackwater.adapters.cloud.clusterapi.provider import GroupSelection
 from slackwater.adapters.cloud.externalgrpc import reading
-from slackwater.adapters.cloud.kwok.nodes import KwokGroup, SimulatedFailures
-from slackwater.adapters.cloud.kwok.provider import KwokProvider
 from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.app import rbac
 from slackwater.app.settings import Settings, loads
-from slackwater.model.nodegroups import GroupName, InstanceErrorKind
+from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node
 from tests.cluster.clusterapi import crds
 from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create
-from tests.providers.clusterapi_rig import CAPACITY, a_provider
-from tests.providers.kwok_rig import SLOW, TEMPLATE, a_group
-from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
+from tests.providers.clusterapi_rig import ClusterApiRig, a_provider
+from tests.providers.kwok_rig import SLOW, TEMPLATE, KwokRig, a_group
+from tests.providers.kwok_rig import a_provider as a_kwok_provider
+from tests.providers.rig import FIRST_SIZE, MIN_SIZE, Rig
 from tests.providers.test_conformance import *  # noqa: F403  # the suite: run here with the rigs of this file
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.flakyapi import FlakyApi
-from tests.support.machines import PLURALS, MachineController, a_scaled, sizes
+from tests.support.machines import MachineController
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
@@ -45,90 +45,15 @@ autoscaler:
 """
 
 
-@dataclass
-class KwokRig:
-    """See `Rig`. Time is virtual; Nodes and their record are real."""
-
-    ground: Ground
-    api: FlakyApi
-    clock: list[float]
-    kwok_groups: list[KwokGroup]
-    provider: KwokProvider
-    group: GroupName
-    other: GroupName
-    guards_processes: bool = True
-
-    async def noticed(self) -> None:
-        """At once."""
-
-    async def settle(self) -> None:
-        while (due_at := await self.provider.arrivals.settle()) is not None:
-            self.clock[0] = due_at
-
-    async def nodes(self) -> Sequence[Node]:
-        return await _nodes_of(self.ground)
-
-    def another(self) -> KwokProvider:
-        return _kwok(self.api, self.kwok_groups, self.clock, self.ground)
-
-    def lose_answer(self, *, done: bool) -> None:
-        self.api.lost.append(done)
-
-    async def machines_fail(self, kind: InstanceErrorKind) -> None:
-        bad = SimulatedFailures(failing=1) if kind == "other" else SimulatedFailures(stock=FIRST_SIZE, appear_seconds=30)
-        self.kwok_groups[0] = replace(self.kwok_groups[0], simulated_failures=bad)
-        self.provider = self.another()
-
-    def silence(self) -> None:
-        self.api.silent = True
-
-
-@dataclass
-class ClusterApiRig:
-    """See `Rig`. The controller is ours, the API server real."""
-
-    ground: Ground
-    api: FlakyApi
-    controller: MachineController
-    provider: ClusterApiProvider
-    group: GroupName
-    other: GroupName
-    guards_processes: bool = True
-
-    async def noticed(self) -> None:
-        await self.controller.step()
-
-    async def settle(self) -> None:
-        await self.controller.settle()
-
-    async def nodes(self) -> Sequence[Node]:
-        return await _nodes_of(self.ground)
-
-    def another(self) -> ClusterApiProvider:
-        return a_provider(self.api, GroupSelection(namespace=self.ground.name))
-
-    def lose_answer(self, *, done: bool) -> None:
-        self.api.lost.append(done)
-
-    async def machines_fail(self, kind: InstanceErrorKind) -> None:
-        await self.controller.fail("InsufficientResources" if kind == "out-of-resources" else "CreateError")
-
-    def silence(self) -> None:
-        self.api.silent = True
-
-
 async def _nodes_of(ground: Ground) -> list[Node]:
     decoder = NodeDecoder()
     mine = [node for node in await ground.nodes() if node["metadata"].get("labels", {}).get(_GROUND) == ground.name]
     return [decoder.decode(msgspec.json.encode(node)) for node in mine]
 
 
-def _kwok(api: FlakyApi, groups: Sequence[KwokGroup], clock: list[float], ground: Ground) -> KwokProvider:
-    return KwokProvider(api, groups, now=lambda: clock[0], seed=7, namespace=ground.name)
-
-
 @asynccontextmanager
 async def kwok_rig(api: FlakyApi, _: ApiCalls, ground: Ground) -> AsyncIterator[Rig]:
+    """Time is virtual; Nodes and their record are real."""
     clock = [1000.0]
     labels = {**TEMPLATE["metadata"]["labels"], _GROUND: ground.name}
     body = {**TEMPLATE, "metadata": {"labels": labels}}
@@ -137,25 +62,21 @@ async def kwok_rig(api: FlakyApi, _: ApiCalls, ground: Ground) -> AsyncIterator[
         replace(a_group(name, simulated_failures=SLOW, min_size=smallest), body=body)
         for name, smallest in zip(names, (MIN_SIZE, 0), strict=True)
     ]
-    rig = KwokRig(ground, api, clock, groups, _kwok(api, groups, clock, ground), groups[0].name, groups[1].name)
-    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=60)
-    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=60)
-    await rig.settle()
+    make = partial(a_kwok_provider, api, groups, clock, namespace=ground.name)
+    rig = KwokRig(api, clock, groups, make, lambda: _nodes_of(ground))
+    await rig.start()
     yield rig
 
 
 @asynccontextmanager
 async def clusterapi_rig(api: FlakyApi, admin: ApiCalls, ground: Ground) -> AsyncIterator[Rig]:
+    """The controller is ours, the API server real."""
     await crds.install(ground.api)
     controller = MachineController(admin, ground.name, node_labels={_GROUND: ground.name})
-    kind = "MachineDeployment"
-    for name, size, smallest in (("group", FIRST_SIZE, MIN_SIZE), ("other", 1, 0)):
-        annotations = CAPACITY | sizes(smallest, MAX_SIZE)
-        await controller.create(PLURALS[kind], a_scaled(kind, name, replicas=size, annotations=annotations))
-    await controller.settle()
-    group, other = (GroupName(f"{kind}/{ground.name}/{name}") for name in ("group", "other"))
-    provider = a_provider(api, GroupSelection(namespace=ground.name))
-    yield ClusterApiRig(ground, api, controller, provider, group, other)
+    make = partial(a_provider, api, GroupSelection(namespace=ground.name))
+    rig = ClusterApiRig(api, controller, make, lambda: _nodes_of(ground), "MachineDeployment")
+    await rig.start()
+    yield rig
 
 
 RIGS: Final[dict[str, Callable[[FlakyApi, ApiCalls, Ground], AbstractAsyncContextManager[Rig]]]] = {

@@ -12,7 +12,7 @@ from slackwater.adapters.kube.client import open_client
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.event_recorder import Recorder, RecorderConfig
 from slackwater.adapters.kube.writer import ApiWriter
-from slackwater.model.effects import Activate, Announce, ApiEffect, Bind, Nominate, ReadPod
+from slackwater.model.effects import Activate, Announce, Bind, Nominate, ReadPod
 from slackwater.model.events import BindEnded, PodGone, PodRead
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.pod_constraints import KindInterner
@@ -20,6 +20,7 @@ from slackwater.ports.protocols import Outcome
 from tests.cluster.support.ground import Ground
 from tests.controlplane.talk import create, read, remove
 from tests.support.controlplane.stack import ControlPlane
+from tests.support.service import perform
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -67,10 +68,6 @@ class Pending:
 @pytest.fixture
 def pending(api: aiohttp.ClientSession, ground: Ground) -> Pending:
     return Pending(api, ground)
-
-
-async def perform(writer: ApiWriter, effect: ApiEffect) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=60)
 
 
 def bind_end(outcome: Outcome) -> tuple[str, str]:

@@ -8,10 +8,10 @@ from typing import Any, Final
 import anyio
 import msgspec
 
+from slackwater.adapters.api_calls import MERGE_PATCH
 from slackwater.sandbox.embedded.agents import a_machine
 from slackwater.sandbox.embedded.faults import Json
 from slackwater.sandbox.embedded.kinds import BUDGETS, MACHINES, NODES, PODS
-from slackwater.sandbox.embedded.patches import MERGE
 from slackwater.sandbox.embedded.server import ApiServer
 
 NAMESPACE: Final = "default"
@@ -100,7 +100,7 @@ class Story:
     def _cordon(self) -> None:
         node = self._rng.choice(self._server.store.all(NODES)).body
         spec = {"unschedulable": None if node["spec"].get("unschedulable") else True}
-        self._send("PATCH", f"/api/v1/nodes/{node['metadata']['name']}", {"spec": spec}, MERGE)
+        self._send("PATCH", f"/api/v1/nodes/{node['metadata']['name']}", {"spec": spec}, MERGE_PATCH)
 
     def _add_pod(self, priority: int = 0) -> None:
         if len(self._server.store.all(PODS)) >= _MOST_PODS:
@@ -166,7 +166,9 @@ class Story:
         """The end: nothing more happens, and every node takes pods."""
         self.calm = True
         for stored in self._server.store.all(NODES):
-            self._send("PATCH", f"/api/v1/nodes/{stored.body['metadata']['name']}", {"spec": {"unschedulable": None}}, MERGE)
+            self._send(
+                "PATCH", f"/api/v1/nodes/{stored.body['metadata']['name']}", {"spec": {"unschedulable": None}}, MERGE_PATCH
+            )
 
     def _send(self, method: str, path: str, body: Any, content_type: str = "application/json") -> None:
         raw = None if body is None else msgspec.json.encode(body)

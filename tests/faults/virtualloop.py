@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import pytest
 from anyio._backends import _asyncio as backend
 
 
@@ -116,8 +117,11 @@ async def _at_once(act: Callable[..., Any], *args: Any, **_more: Any) -> Any:
     return found
 
 
-#: For pytest's anyio plug-in: a module's fixture `anyio_backend` returns it, and the module's tests run in virtual time.
-VIRTUAL: Final = ("asyncio", {"loop_factory": lambda: VirtualLoop(Random(1))})
+@pytest.fixture(name="anyio_backend")
+def virtual_time() -> object:
+    """A module that imports it runs its asynchronous tests in virtual time: no deadline passes while the machine does something
+    else."""
+    return "asyncio", {"loop_factory": lambda: VirtualLoop(Random(1))}
 
 
 def run_virtually(rng: Random, main: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -5,6 +5,7 @@ import pytest
 from tests.bench.karpenter.program import build
 from tests.controlplane.plugin import anyio_backend, binaries
 from tests.controlplane.plugin import pytest_collection_finish as build_control_plane
+from tests.support.goprogram import build_if_used
 
 __all__ = ["anyio_backend", "binaries"]
 
@@ -12,11 +13,7 @@ __all__ = ["anyio_backend", "binaries"]
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Builds the control plane and Karpenter, with the progress in sight."""
     build_control_plane(session)
-    if not session.config.option.collectonly and any(
-        "karpenter" in getattr(item, "fixturenames", ()) for item in session.items
-    ):
-        with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-            build()
+    build_if_used(session, "karpenter", build)
 
 
 @pytest.fixture(scope="session")

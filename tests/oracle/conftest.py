@@ -5,15 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.oracle.program import build
+from tests.support.goprogram import build_if_used
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Builds the program where a collected test uses it, with the progress in sight."""
-    used = any("program" in getattr(item, "fixturenames", ()) for item in session.items)
-    if session.config.option.collectonly or not used:
-        return
-    with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
-        build()
+    build_if_used(session, "program", build)
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,19 @@
 """The Cluster API provider over an API server in memory, with a controller that behaves as Cluster API's."""
 
-import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 
 from slackwater.adapters.api_calls import ApiCalls
 from slackwater.adapters.cloud.clusterapi.provider import ClusterApiProvider, GroupSelection
-from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
+from tests.providers.kwok_rig import Read
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 from tests.support.flakyapi import FlakyApi
 from tests.support.machines import GROUP_PATH, NODES, PLURALS, MachineController, a_scaled, sizes
-from tests.support.objectstore import ObjectStore
+from tests.support.objectstore import ObjectStore, nodes_of
 
 CAPACITY = {
     "capacity.cluster-autoscaler.kubernetes.io/cpu": "4",
@@ -28,15 +27,26 @@ _REASONS: dict[InstanceErrorKind, str] = {"out-of-resources": "InsufficientResou
 
 @dataclass
 class ClusterApiRig:
-    """See `Rig`."""
+    """See `Rig`. `make`: a provider of these groups; `read`: the Nodes of the cluster."""
 
-    store: ObjectStore
     api: FlakyApi
     controller: MachineController
-    provider: ClusterApiProvider
-    group: GroupName
-    other: GroupName
+    make: Callable[[], ClusterApiProvider]
+    read: Read
+    kind: str
     guards_processes: bool = True
+
+    def __post_init__(self) -> None:
+        self.provider = self.make()
+        self.group, self.other = (GroupName(f"{self.kind}/{self.controller.namespace}/{name}") for name in ("group", "other"))
+
+    async def start(self) -> None:
+        """The groups with the nodes that run at first."""
+        for name, size, smallest in (("group", FIRST_SIZE, MIN_SIZE), ("other", 1, 0)):
+            annotations = CAPACITY | sizes(smallest, MAX_SIZE)
+            scaled = a_scaled(self.kind, name, replicas=size, annotations=annotations)
+            await self.controller.create(PLURALS[self.kind], scaled)
+        await self.settle()
 
     async def noticed(self) -> None:
         await self.controller.step()
@@ -45,11 +55,10 @@ class ClusterApiRig:
         await self.controller.settle()
 
     async def nodes(self) -> Sequence[Node]:
-        decoder = NodeDecoder()
-        return [decoder.decode(json.dumps(node).encode()) for node in self.store.listed(NODES).values()]
+        return await self.read()
 
     def another(self) -> ClusterApiProvider:
-        return a_provider(self.api)
+        return self.make()
 
     def lose_answer(self, *, done: bool) -> None:
         self.api.lost.append(done)
@@ -74,11 +83,8 @@ def a_provider(api: ApiCalls, wanted: GroupSelection | None = None) -> ClusterAp
 @asynccontextmanager
 async def clusterapi_rig(kind: str) -> AsyncIterator[Rig]:
     store = a_store()
-    controller = MachineController(store, NAMESPACE)
-    for name, size, smallest in (("group", FIRST_SIZE, MIN_SIZE), ("other", 1, 0)):
-        annotations = CAPACITY | sizes(smallest, MAX_SIZE)
-        await controller.create(PLURALS[kind], a_scaled(kind, name, replicas=size, annotations=annotations))
-    await controller.settle()
-    group, other = (GroupName(f"{kind}/{NAMESPACE}/{name}") for name in ("group", "other"))
     api = FlakyApi(store)
-    yield ClusterApiRig(store, api, controller, a_provider(api), group, other)
+    controller = MachineController(store, NAMESPACE)
+    rig = ClusterApiRig(api, controller, lambda: a_provider(api), lambda: nodes_of(store, NODES), kind)
+    await rig.start()
+    yield rig

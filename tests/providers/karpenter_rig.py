@@ -1,6 +1,5 @@
 """The Karpenter provider over an API server in memory, with a controller that behaves as Karpenter's."""
 
-import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,13 +7,12 @@ from typing import Final
 
 from slackwater.adapters.cloud.karpenter.instance_types import Offering
 from slackwater.adapters.cloud.karpenter.provider import KarpenterProvider
-from slackwater.adapters.kube.decode import NodeDecoder
 from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, Rig
 from tests.support.flakyapi import FlakyApi
 from tests.support.nodeclaims import NODES, NodeClaimController, a_pool, a_store
-from tests.support.objectstore import ObjectStore
+from tests.support.objectstore import ObjectStore, nodes_of
 
 GROUP, OTHER = GroupName("group/m.4/a/on-demand"), GroupName("other/m.4/a/on-demand")
 _AMOUNTS: Final = {"cpu": "4", "memory": "16Gi", "pods": "110"}
@@ -42,8 +40,7 @@ class KarpenterRig:
         self.controller.settle()
 
     async def nodes(self) -> Sequence[Node]:
-        decoder = NodeDecoder()
-        return [decoder.decode(json.dumps(node).encode()) for node in self.store.listed(NODES).values()]
+        return await nodes_of(self.store, NODES)
 
     def another(self) -> KarpenterProvider:
         return KarpenterProvider(self.api, [OFFERING])

@@ -1,7 +1,7 @@
 """The kwok provider over an API server in memory, on virtual time."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +14,8 @@ from slackwater.model.nodegroups import GroupName, InstanceErrorKind
 from slackwater.model.objects import Node
 from tests.providers.rig import FIRST_SIZE, MAX_SIZE, MIN_SIZE, Rig
 from tests.support.flakyapi import FlakyApi
-from tests.support.objectstore import ObjectStore
+from tests.support.objectstore import ObjectStore, nodes_of
 
-GROUP, OTHER = GroupName("group"), GroupName("other")
 CONFIG_MAPS = "/api/v1/configmaps"
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": {"tier": "batch"}},
@@ -41,18 +40,29 @@ def a_group(
     )
 
 
+Read = Callable[[], Awaitable[Sequence[Node]]]
+
+
 @dataclass
 class KwokRig:
-    """See `Rig`. `weathers` change for machines that are on their way, too."""
+    """See `Rig`. Time is virtual. `make`: a provider of these groups; `read`: the Nodes of the cluster."""
 
-    store: ObjectStore
     api: FlakyApi
     clock: list[float]
     groups: list[KwokGroup]
-    provider: KwokProvider
-    group: GroupName = GROUP
-    other: GroupName = OTHER
+    make: Callable[[], KwokProvider]
+    read: Read
     guards_processes: bool = True
+
+    def __post_init__(self) -> None:
+        self.provider = self.make()
+        self.group, self.other = (group.name for group in self.groups)
+
+    async def start(self) -> None:
+        """The nodes that run at first."""
+        await self.provider.grow(self.group, seen=0, to=FIRST_SIZE, timeout_seconds=60)
+        await self.provider.grow(self.other, seen=0, to=1, timeout_seconds=60)
+        await self.settle()
 
     async def noticed(self) -> None:
         """At once."""
@@ -62,11 +72,10 @@ class KwokRig:
             self.clock[0] = due_at
 
     async def nodes(self) -> Sequence[Node]:
-        decoder = NodeDecoder()
-        return [decoder.decode(json.dumps(node).encode()) for node in self.store.listed(NODES_PATH).values()]
+        return await self.read()
 
     def another(self) -> KwokProvider:
-        return a_provider(self.api, self.groups, self.clock)
+        return self.make()
 
     def lose_answer(self, *, done: bool) -> None:
         self.api.lost.append(done)
@@ -85,8 +94,10 @@ def a_store() -> ObjectStore:
     return ObjectStore(served={NODES_PATH, CONFIG_MAPS})
 
 
-def a_provider(api: ApiCalls, groups: Sequence[KwokGroup], clock: list[float]) -> KwokProvider:
-    return KwokProvider(api, groups, now=lambda: clock[0], seed=7, namespace="kube-system")
+def a_provider(
+    api: ApiCalls, groups: Sequence[KwokGroup], clock: list[float], *, namespace: str = "kube-system"
+) -> KwokProvider:
+    return KwokProvider(api, groups, now=lambda: clock[0], seed=7, namespace=namespace)
 
 
 @asynccontextmanager
@@ -94,8 +105,6 @@ async def kwok_rig() -> AsyncIterator[Rig]:
     store, clock = a_store(), [1000.0]
     groups = [a_group("group", min_size=MIN_SIZE), a_group("other")]
     api = FlakyApi(store)
-    rig = KwokRig(store, api, clock, groups, a_provider(api, groups, clock))
-    await rig.provider.grow(rig.group, seen=0, to=FIRST_SIZE, timeout_seconds=60)
-    await rig.provider.grow(rig.other, seen=0, to=1, timeout_seconds=60)
-    await rig.settle()
+    rig = KwokRig(api, clock, groups, lambda: a_provider(api, groups, clock), lambda: nodes_of(store, NODES_PATH))
+    await rig.start()
     yield rig

@@ -20,11 +20,6 @@ from tests.support.shrinking import ShrinkScene
 from tests.support.small_state_machine import N, SmallStateMachine
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def paused(*activities: Activity) -> PausesSeen:
     return PausesSeen(tuple(Pause(activity=activity, note="by a test") for activity in activities))
 

@@ -20,11 +20,6 @@ pytestmark = [pytest.mark.anyio]
 SEEDS = range(int(os.environ.get("SLACKWATER_AWS_SEEDS", "10")))
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def calls_of(ec2: FakeEc2) -> Counter[str]:
     found, ec2.calls = ec2.calls, Counter()
     return found

@@ -29,11 +29,6 @@ pytestmark = pytest.mark.anyio
 ZONE, TYPE = "topology.kubernetes.io/zone", "node.kubernetes.io/instance-type"
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def kind(cpu: str, zone: str = "a") -> Node:
     node = a_node("like", cpu=cpu, memory="64Gi", labels={ZONE: zone, TYPE: f"m.{cpu}"})
     return structs.replace(node, scalars=(("pods", 110),))

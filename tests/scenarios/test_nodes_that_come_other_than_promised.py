@@ -25,11 +25,6 @@ pytestmark = pytest.mark.anyio
 FPGA = ("x.io/fpga", 1)
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def a_template(cpu: str = "4", *scalars: tuple[str, int], labels: dict[str, str] | None = None) -> Node:
     node = a_node("template", cpu=cpu, memory="16Gi", labels=labels)
     return structs.replace(node, scalars=tuple(sorted((*scalars, ("pods", 110)))))

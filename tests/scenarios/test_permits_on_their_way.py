@@ -10,18 +10,11 @@ from slackwater.model.events import PermitNotWritten, PermitWritten, TimePassed
 from slackwater.model.permits import PermitAsk, PermitDecision, PersistedPermit, read_written
 from slackwater.ports.protocols import Outcome
 from tests.support.bodies import bind_args
-from tests.support.builders import a_node, a_pod, a_vertical, amounts
-from tests.support.growing import UNIT, Growing
+from tests.support.builders import a_node, a_pod, a_vertical
+from tests.support.growing import LARGE, MEDIUM, SMALL, UNIT, Growing, one_node
 from tests.support.service import a_service
 
-SMALL, MEDIUM, LARGE = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
-
-
-@pytest.fixture
-def cluster() -> Growing:
-    cluster = Growing()
-    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
-    return cluster
+__all__ = ["one_node"]  # a fixture
 
 
 def test_growth_waits_for_the_lower_permit_that_is_on_its_way(cluster: Growing) -> None:

@@ -25,11 +25,6 @@ pytestmark = pytest.mark.anyio
 PROVISION = 900.0
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def has(
     scenario: Scenario,
     name: str,

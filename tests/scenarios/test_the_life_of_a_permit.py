@@ -10,16 +10,9 @@ from slackwater.model.ids import NodeName, PodUid
 from slackwater.model.permits import Caller, PermitRefusal, PersistedPermit
 from tests.support import installed
 from tests.support.builders import a_node, a_pod, a_vertical, amounts
-from tests.support.growing import Growing
+from tests.support.growing import LARGE, MEDIUM, SMALL, Growing, one_node
 
-SMALL, MEDIUM, LARGE = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
-
-
-@pytest.fixture
-def cluster() -> Growing:
-    cluster = Growing()
-    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
-    return cluster
+__all__ = ["one_node"]  # a fixture
 
 
 def test_a_machine_that_we_placed_counts_by_its_use(cluster: Growing) -> None:

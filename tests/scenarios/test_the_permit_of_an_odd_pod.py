@@ -2,21 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
 from msgspec import structs
 
 from slackwater.model.effects import WritePermit
-from tests.support.builders import a_node, a_pod, a_vertical, amounts
-from tests.support.growing import Growing
+from tests.support.builders import a_pod, a_vertical, amounts
+from tests.support.growing import MEDIUM, SMALL, Growing, one_node
 
-SMALL, MEDIUM, LARGE = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
-
-
-@pytest.fixture
-def cluster() -> Growing:
-    cluster = Growing()
-    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
-    return cluster
+__all__ = ["one_node"]  # a fixture
 
 
 def test_the_bounds_of_a_running_machine_change(cluster: Growing) -> None:

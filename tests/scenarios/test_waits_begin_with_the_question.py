@@ -10,22 +10,17 @@ from slackwater.model.ids import Instant
 from slackwater.model.objects import Pod
 from slackwater.model.permits import PermitAnswer, PermitAsk, PermitRefusal
 from slackwater.model.resources import Amounts
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 from tests.support.builders import a_node, amounts
 from tests.support.growing import UNIT, Growing
 
 pytestmark = pytest.mark.anyio
+__all__ = ["virtual_time"]  # a fixture
 
 SMALL, LARGE = amounts("1", "4Gi"), amounts("4", "16Gi")
 #: Less than the agent is ready to wait for room; and by this clock, which stands, the permit service's own wait for a write
 #: never ends.
 AT_ONCE_SECONDS = 5.0
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
 
 
 @pytest.fixture

@@ -21,11 +21,6 @@ _AT_LEAST_DECISIONS: Final = 200
 _DEADLINE_SECONDS: Final = 240.0
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_a_recorded_sandbox_replays_without_a_difference(tmp_path: Path) -> None:
     record = tmp_path / "decisions.rec"
     with anyio.fail_after(_DEADLINE_SECONDS):

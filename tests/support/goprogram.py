@@ -8,8 +8,10 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+import pytest
 
 from tests.support.controlplane import toolchain as toolchains
 from tests.support.controlplane.cache import cache_root, fill
@@ -66,6 +68,15 @@ def build(
 
     fill(entry, make)
     return entry / name
+
+
+def build_if_used(session: pytest.Session, fixture: str, build: Callable[[], object]) -> None:
+    """Builds the program where a collected test uses the fixture, with the progress in sight. To be called before the first
+    test: with a cold Go cache a build takes longer than a test may."""
+    used = any(fixture in getattr(item, "fixturenames", ()) for item in session.items)
+    if used and not session.config.option.collectonly:
+        with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+            build()
 
 
 def _flags(tags: Sequence[str]) -> tuple[str, ...]:

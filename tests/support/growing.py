@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from slackwater.controllers.policy import Policy
@@ -41,10 +42,12 @@ from slackwater.model.resources import Amounts
 from slackwater.model.vertical import Machine, Vertical, VirtualMachineMigration
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
-from tests.support.builders import a_pod, a_vertical, amounts
+from tests.support.builders import a_node, a_pod, a_vertical, amounts
 from tests.support.invariants import violations
 
 UNIT = amounts("250m", "1Gi")
+#: What machines of the tests ask for.
+SMALL, MEDIUM, LARGE = amounts("1", "4Gi"), amounts("2", "8Gi"), amounts("4", "16Gi")
 
 
 @dataclass
@@ -262,3 +265,11 @@ class Growing:
         claim = self.state_machine.state.reservations.get(PodUid(pod.uid))
         assert claim is not None
         return claim.pod_resources.reserved
+
+
+@pytest.fixture(name="cluster")
+def one_node() -> Growing:
+    """For modules that import it: a cluster with one node, n."""
+    cluster = Growing()
+    cluster.has_node(a_node("n", cpu="10", memory="40Gi"))
+    return cluster

@@ -13,10 +13,9 @@ import numpy as np
 from msgspec import structs
 
 from slackwater.controllers.slack.pod_arrivals import ArrivalLog
-from slackwater.controllers.slack.policy import PPM
 from slackwater.controllers.slack.slo_sizing import SLORoom, size_for_slos
 from slackwater.model.columns import Int64
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import PPM, NodeName, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.start_time_slo import PodClass
 from tests.support.builders import a_pod

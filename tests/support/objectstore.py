@@ -14,6 +14,8 @@ import anyio
 import anyio.lowlevel
 
 from slackwater.adapters.api_calls import Call, Response
+from slackwater.adapters.kube.decode import NodeDecoder
+from slackwater.model.objects import Node
 
 Json = dict[str, Any]
 
@@ -178,3 +180,9 @@ def _ok(body: Json) -> Response:
 
 def _not_found(path: str) -> Response:
     return Response(404, json.dumps({"reason": "NotFound", "message": path}).encode())
+
+
+async def nodes_of(store: ObjectStore, path: str) -> list[Node]:
+    """The Nodes that the store has at the path of their list."""
+    decoder = NodeDecoder()
+    return [decoder.decode(json.dumps(node).encode()) for node in store.listed(path).values()]

@@ -22,7 +22,7 @@ from slackwater.model.events import BindEnded, Event, NodeSeen, PodSeen, Synced
 from slackwater.model.ids import Instant
 from slackwater.model.objects import Node, Pod
 from slackwater.model.pod_constraints import KindInterner
-from slackwater.ports.protocols import Outcome
+from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
@@ -51,6 +51,10 @@ class ScriptedWriter:
         if self.script:
             return self.script.pop(0)
         return bound(effect) if isinstance(effect, Bind) else DONE
+
+
+async def perform(writer: Writer, effect: ApiEffect) -> Outcome:
+    return await writer.perform(effect, timeout_seconds=60)
 
 
 def bound(effect: Bind) -> Outcome:

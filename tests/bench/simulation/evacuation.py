@@ -7,18 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.fit.drainability import RuleFacts
 from slackwater.fit.evacuation import Evacuated, Evacuations
 from slackwater.fit.remaining_pdb_tracker import Disruptions
 from slackwater.model.ids import Row, UnixTime
-from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import a_node, half_used
+from tests.bench.simulation.removal import removal
 from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
@@ -86,26 +83,7 @@ def _together(nodes: int, candidates: range) -> Callable[[], Outcome]:
 
 
 def _planned(nodes: int, *, again: bool) -> Callable[[], Outcome]:
-    """On a snapshot and with running pods that are kept up to date; `again`: with what the loop before remembered."""
-    machines, running = [a_node(number) for number in range(nodes)], list(half_used(nodes))
-    group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
-    policy = installed.SCALE_DOWN
-
-    def run() -> Outcome:
-        snapshot = ClusterSnapshot.build(machines, running)
-        planning_input = PlanningInput(
-            snapshot=snapshot,
-            running_pods=RunningPods(snapshot, running),
-            groups={group.name: group},
-            group_of={node.name: group.name for node in machines},
-            budgets=(),
-        )
-        state = plan_scale_down(ScaleDownState(), planning_input, policy, now=_NOW).state if again else ScaleDownState()
-        began = time.perf_counter()
-        plan = plan_scale_down(state, planning_input, policy, now=UnixTime(_NOW + 10.0))
-        return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
-
-    return run
+    return removal([a_node(number) for number in range(nodes)], list(half_used(nodes)), again=again)
 
 
 def _facts() -> RuleFacts:

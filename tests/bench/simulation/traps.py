@@ -9,9 +9,6 @@ from typing import Final
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -23,9 +20,9 @@ from slackwater.model.resources import amounts_of
 from slackwater.model.selectors import Requirement
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, a_node, a_pod
+from tests.bench.simulation.removal import removal
 from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
@@ -112,23 +109,7 @@ def _removal(n_budgets: int, nodes: int, each: int = 30) -> Callable[[], Outcome
     for number in range(nodes * each):
         pod = a_pod(f"r-{number}", kind, f"app-{number % n_budgets}", node=NodeName(f"n-{number // each}"))
         running.append(structs.replace(pod, labels=(*pod.labels, ("pod", pod.key.name))))
-    budgets = tuple(_budget(number) for number in range(n_budgets))
-    group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
-
-    def run() -> Outcome:
-        snapshot = ClusterSnapshot.build(machines, running)
-        planning_input = PlanningInput(
-            snapshot=snapshot,
-            running_pods=RunningPods(snapshot, running),
-            groups={group.name: group},
-            group_of={node.name: group.name for node in machines},
-            budgets=budgets,
-        )
-        began = time.perf_counter()
-        plan = plan_scale_down(ScaleDownState(), planning_input, installed.SCALE_DOWN, now=_NOW)
-        return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
-
-    return run
+    return removal(machines, running, budgets=tuple(map(_budget, range(n_budgets))))
 
 
 def _budget(number: int) -> DisruptionBudget:

@@ -7,9 +7,6 @@ from typing import Final
 
 from msgspec import structs
 
-from slackwater.controllers.scaledown.plan import plan_scale_down
-from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.scaleup.groups import GrowableGroup, Template
 from slackwater.controllers.scaleup.pending import pending_demand
 from slackwater.controllers.scaleup.plan import plan_scale_up
@@ -22,9 +19,9 @@ from slackwater.model.selectors import Requirement
 from slackwater.model.storage import Claim, ClaimRef, CsiNode, Storage, StorageClass, Volume
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.node_facts import HOSTNAME
-from slackwater.snapshot.running_pods import RunningPods
 from tests.bench.simulation.case import Case, Outcome
 from tests.bench.simulation.inputs import GIB, ZONE, a_node, a_pod
+from tests.bench.simulation.removal import removal
 from tests.support import installed
 
 _NOW: Final = UnixTime(1.8e9)
@@ -106,23 +103,7 @@ def _local(nodes: int, pending: int) -> Callable[[], Outcome]:
 def _removal(nodes: int, each: int) -> Callable[[], Outcome]:
     machines = [a_node(number) for number in range(nodes)]
     running = [_user(f"b-{number}", 1000, on=machines[number % nodes].name) for number in range(nodes * each)]
-    storage = _storage(machines, running, [])
-    group = NodeGroup(name=GroupName("a"), provider="bench", min_size=0, max_size=nodes, target=nodes, instances=())
-
-    def run() -> Outcome:
-        snapshot = ClusterSnapshot.build(machines, running, storage=storage)
-        planning_input = PlanningInput(
-            snapshot=snapshot,
-            running_pods=RunningPods(snapshot, running),
-            groups={group.name: group},
-            group_of={node.name: group.name for node in machines},
-            budgets=(),
-        )
-        began = time.perf_counter()
-        plan = plan_scale_down(ScaleDownState(), planning_input, installed.SCALE_DOWN, now=_NOW)
-        return Outcome(seconds=time.perf_counter() - began, count=len(plan.removable))
-
-    return run
+    return removal(machines, running, storage=_storage(machines, running, []))
 
 
 def _group(like: Node) -> GrowableGroup:

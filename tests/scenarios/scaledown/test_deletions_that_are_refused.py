@@ -14,11 +14,6 @@ from tests.support.shrinking import ShrinkScene
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def a_scene(*, empty: int = 0) -> tuple[ShrinkScene, Pool]:
     """Six nodes with four small pods each, and empty ones."""
     scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=60.0))

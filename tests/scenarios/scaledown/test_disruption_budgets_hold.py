@@ -17,11 +17,6 @@ from tests.support.shrinking import ShrinkScene
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 class Scene(ShrinkScene):
     """Groups of 4-CPU nodes; it begins on a Thursday at 02:00 in Berlin. Notes how many nodes of each group were in removal."""
 

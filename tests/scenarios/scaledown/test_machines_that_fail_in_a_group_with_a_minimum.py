@@ -10,11 +10,6 @@ from tests.support.shrinking import ShrinkScene
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def a_pool(*, healthy: int, dead: int, boot_outcome: MachineOutcome, least: int, most: int) -> ShrinkScene:
     scenario = ShrinkScene()
     template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))

@@ -19,11 +19,6 @@ from tests.support.shrinking import ShrinkScene
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def pool(scenario: ShrinkScene, size: int, *, min_size: int = 0) -> list[str]:
     """Nodes of 4 CPUs, up since long; their names."""
     template = structs.replace(a_node("template", cpu="4", memory="64Gi"), scalars=(("pods", 110),))

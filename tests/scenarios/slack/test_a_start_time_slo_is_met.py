@@ -19,11 +19,6 @@ pytestmark = pytest.mark.anyio
 WEB = PodClass(name="web", share_ppm=950_000, within=5.0, labels=(("tier", "web"),))
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 class SLOScene(ShrinkScene):
     """Two pods of the class came in each minute of the last two hours, and stayed."""
 

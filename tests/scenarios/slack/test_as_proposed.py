@@ -14,9 +14,8 @@ from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.state import ScaleDownState
 from slackwater.controllers.slack.planning_input import PodHeadroom
-from slackwater.controllers.slack.policy import PPM
 from slackwater.model.eviction_facts import EvictionFacts, Owner
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import PPM, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder

@@ -16,11 +16,6 @@ from tests.support.shrinking import ShrinkScene
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def a_scene(size: int, *, least: Amounts, max_nodes: int = 0, largest: int = 1000) -> ShrinkScene:
     scenario = ShrinkScene(scale_down=replace(installed.SCALE_DOWN, unneeded_time=60.0))
     rule = replace(installed.SLACK_RULE, name="cluster", min=least, granularity=4, sizing="v1")

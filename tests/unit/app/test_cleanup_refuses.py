@@ -18,11 +18,6 @@ NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 Json = dict[str, Any]
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 class Api:
     """An API server with the types of the core and of Leases, and without the others. `writes`: the requests that change."""
 

@@ -39,11 +39,6 @@ POLICIES = "/apis/networking.k8s.io/v1/namespaces/kube-system/networkpolicies"
 OURS = 'extenders: [{urlPrefix: "http://127.0.0.1:10297/scheduler", filterVerb: filter, prioritizeVerb: prioritize, weight: 1}]'
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 class Prepared:
     """Answers by path; what has no answer is not found, or forbidden if `forbidden` has it. Reviews allow everything that is
     not in `denied`."""

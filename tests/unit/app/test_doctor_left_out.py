@@ -11,11 +11,6 @@ from tests.unit.app.test_doctor import LAST, STATUS, Prepared, _list, found, som
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(params=["asyncio"])
-def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 async def test_groups_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     """Those that the service noted in its last loop, NodePools that are odd now, and types in the file of instance types."""
     file = tmp_path / "types.json"

@@ -26,11 +26,6 @@ nodeGroups:
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def written(at: float, text: str = STATUS, *, manager: str = "cluster-autoscaler") -> Response:
     """The ConfigMap as it was written at a Unix time; Slackwater made it once."""
     stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S.5 +0000 UTC")

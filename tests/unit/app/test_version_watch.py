@@ -17,15 +17,10 @@ from slackwater.app.settings.serving import Scheduler
 from slackwater.app.version_watch import FollowedVersion
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.sandbox.embedded.server import ApiServer
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
+__all__ = ["virtual_time"]  # a fixture
 
 
 class Api:

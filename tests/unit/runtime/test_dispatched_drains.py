@@ -9,12 +9,13 @@ from slackwater.model.events import Event, EvictionEnded, NodeMarked, NodeUnmark
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
 from slackwater.ports.protocols import Outcome
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 from tests.support import installed
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.runtime.test_dispatcher import running
 
 pytestmark = pytest.mark.anyio
+__all__ = ["virtual_time"]  # a fixture
 
 NODE, UID, KEY = NodeName("n1"), PodUid("p1"), PodKey("default", "web")
 MARK = MarkNode(uid="u1", name=NODE, taint=Taint("key", "1", "NoSchedule"))
@@ -23,12 +24,6 @@ EVICT = Evict(uid=UID, key=KEY, node=NODE)
 GONE = PodGone(UID, KEY, read=True)
 BLOCKED = EvictionEnded(UID, NODE, "blocked", "budget")
 LATER = [Outcome("again", 503, "later")] * 1000
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
 
 
 @pytest.mark.parametrize(

@@ -15,23 +15,18 @@ from slackwater.model.events import (
 )
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.ports.protocols import Outcome
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 from tests.support import installed
 from tests.support.service import DONE, ScriptedWriter
 from tests.unit.runtime.test_dispatcher import running
 
 pytestmark = pytest.mark.anyio
+__all__ = ["virtual_time"]  # a fixture
 
 KEY, UID = PodKey("default", "v"), PodUid("uid-v")
 VICTIM = DeleteVictim(UID, KEY, PodKey("default", "p"))
 NOTE = WritePreempting(UID, KEY, "text")
 GONE = PodGone(UID, KEY, read=True)
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
 
 
 @pytest.mark.parametrize(

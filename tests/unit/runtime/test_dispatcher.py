@@ -30,21 +30,16 @@ from slackwater.model.resources import Amounts
 from slackwater.ports.protocols import Outcome, Writer
 from slackwater.runtime.dispatcher import Dispatcher, DispatcherConfig
 from slackwater_protocol.units import Bytes, MilliCpu
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 from tests.support import installed
 from tests.support.service import DONE, ScriptedWriter, bound
 
 pytestmark = pytest.mark.anyio
+__all__ = ["virtual_time"]  # a fixture
 
 KEY, UID = PodKey("default", "p"), PodUid("uid-p")
 BIND = Bind(UID, KEY, NodeName("n"))
 TOUCH = Activate(UID, KEY, "why")
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
 
 
 @dataclass

@@ -11,18 +11,13 @@ import pytest
 
 from slackwater.sandbox.embedded.faults import Fault
 from slackwater.sandbox.embedded.server import ApiServer
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 from tests.support.sandboxed import held_with_sandbox
 
 pytestmark = pytest.mark.anyio
+__all__ = ["virtual_time"]  # a fixture
 ANSWERS = Path(__file__).parent / "answers.json"
 PODS = "/api/v1/namespaces/ns/pods"
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
 
 
 @pytest.fixture

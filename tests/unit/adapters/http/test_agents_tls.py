@@ -7,23 +7,17 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
-import uvloop
 
 from slackwater.adapters.http.authenticator import Authenticator, AuthenticatorConfig
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
 from slackwater.model.ids import Instant
 from tests.support.agents import a_request, an_agent_service
+from tests.support.loops import each_loop
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
-
-BACKENDS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
-
-
-@pytest.fixture(params=BACKENDS, ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    return request.param
+__all__ = ["each_loop"]  # a fixture
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ import anyio
 import anyio.streams.tls
 import httpx
 import pytest
-import uvloop
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from prometheus_client import CollectorRegistry
@@ -20,20 +19,16 @@ from slackwater.adapters.http.certificates import Certificates, ListenError, cer
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from slackwater.ports.clock import Times
 from slackwater.ports.metric_families import Families
+from tests.support.loops import each_loop
 from tests.support.pki import Pki
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
+__all__ = ["each_loop"]  # a fixture
 
-LOOPS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
 NOW = 1_900_000_000.0
 
 Serving = Callable[..., Coroutine[Any, Any, None]]
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    return request.param
 
 
 class Direct:

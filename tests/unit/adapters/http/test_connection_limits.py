@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import anyio.abc
 import pytest
-import uvloop
 from anyio.streams.tls import TLSStream
 from httptools import HttpRequestParser
 
@@ -21,20 +20,16 @@ from slackwater.adapters.http.http_server import DirectProtocol
 from slackwater.adapters.http.request_parser import RequestParser
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
 from tests.support.garbage import no_collecting
+from tests.support.loops import each_loop
 from tests.support.pki import Pki
 from tests.support.waiting import until
 from tests.unit.adapters.http.test_upgrades import Echo, echo
 
 pytestmark = pytest.mark.anyio
+__all__ = ["each_loop"]  # a fixture
 
-BACKENDS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
 MOST = 8
 ASK = b"GET /x HTTP/1.1\r\nhost: t\r\n\r\n"
-
-
-@pytest.fixture(params=BACKENDS, ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    return request.param
 
 
 Listener = Callable[[Certificates | None], AbstractAsyncContextManager[int]]

@@ -7,22 +7,16 @@ from pathlib import Path
 
 import anyio
 import pytest
-import uvloop
 
 from slackwater.adapters.http import http_server, uvicorn_listener
 from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.uvicorn_listener import listen, serve_direct
+from tests.support.loops import each_loop
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
-
-BACKENDS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
-
-
-@pytest.fixture(params=BACKENDS, ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    return request.param
+__all__ = ["each_loop"]  # a fixture
 
 
 @pytest.fixture(autouse=True)

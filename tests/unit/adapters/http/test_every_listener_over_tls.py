@@ -6,20 +6,14 @@ from typing import Any
 
 import httpx
 import pytest
-import uvloop
 
 from tests.support.agents import a_request
+from tests.support.loops import each_loop
 from tests.support.pki import Pki
 from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
 pytestmark = pytest.mark.anyio
-
-LOOPS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
-
-
-@pytest.fixture(params=LOOPS, ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    return request.param
+__all__ = ["each_loop"]  # a fixture
 
 
 BIND = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "n"}

@@ -13,23 +13,18 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 import pytest
-import uvloop
 
 from slackwater.adapters.http import bounded_http, http_server
 from slackwater.adapters.http.application import Answer, Request, RequestTerms
 from slackwater.adapters.http.request_parser import origin_form
 from slackwater.adapters.http.uvicorn_listener import listen, serve_app, serve_direct
+from tests.support.loops import each_loop
 
 pytestmark = pytest.mark.anyio
+__all__ = ["each_loop"]  # a fixture
 
-BACKENDS = [("asyncio", {}), ("asyncio", {"loop_factory": uvloop.new_event_loop})]
 #: What curl and Java's HttpClient send with their first request over plain TCP.
 OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
-
-
-@pytest.fixture(params=BACKENDS, ids=["asyncio", "uvloop"])
-def anyio_backend(request: pytest.FixtureRequest) -> object:
-    return request.param
 
 
 class Echo:

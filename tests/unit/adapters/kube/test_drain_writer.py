@@ -1,22 +1,18 @@
 """A node's taint and its pods' evictions: no other node, no successor of a pod, and no foreign taint is touched."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from slackwater.adapters.kube.client import KubeClient
-from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import Evict, MarkNode, UnmarkNode
 from slackwater.model.events import EvictionEnded, PodGone
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.objects import Taint
-from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
+from tests.support.service import perform
 
 pytestmark = pytest.mark.anyio
 
@@ -29,19 +25,9 @@ UNMARK = UnmarkNode(uid="u1", name=NodeName("n1"), taint_key=TAINT.key, uncordon
 EVICT = Evict(uid=PodUid("p1"), key=PodKey("ns", "web-1"), node=NodeName("n1"), grace_seconds=60)
 
 
-@pytest.fixture
-def writer(client: KubeClient) -> ApiWriter:
-    recorder = Recorder(client, instance="test", now=lambda: datetime(2026, 1, 1, tzinfo=UTC), clock=lambda: 0.0)
-    return ApiWriter(client, PodDecoder(KindInterner()), recorder, stamp=lambda: "2026-01-01T00:00:00Z")
-
-
 def node(*taints: dict[str, str], uid: str = "u1", annotations: dict[str, str] | None = None, **spec: Any) -> Reply:
     meta = {"name": "n1", "uid": uid, "resourceVersion": "7", "annotations": annotations or {}}
     return Reply(body={"metadata": meta, "spec": {"taints": list(taints), **spec}})
-
-
-async def perform(writer: ApiWriter, effect: MarkNode | UnmarkNode | Evict) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=60)
 
 
 async def test_the_taint_is_added_to_the_others_of_the_version_that_was_read(api: FakeApi, writer: ApiWriter) -> None:

@@ -1,13 +1,10 @@
 """A victim gets its condition, then it is deleted; whatever the API server answers, it is known what came of it."""
 
 import json
-from datetime import UTC, datetime
 
 import pytest
 
-from slackwater.adapters.kube.client import KubeClient
 from slackwater.adapters.kube.decode import PodDecoder
-from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.writer import ApiWriter
 from slackwater.model.effects import DeleteVictim, WritePreempting
 from slackwater.model.events import PodGone
@@ -16,6 +13,7 @@ from slackwater.model.objects import OngoingPreemption, read_preempting
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
+from tests.support.service import perform
 
 pytestmark = pytest.mark.anyio
 
@@ -25,22 +23,12 @@ VICTIM = DeleteVictim(UID, KEY, PodKey("other", "important"))
 GONE = PodGone(UID, KEY, read=True)
 
 
-@pytest.fixture
-def writer(client: KubeClient) -> ApiWriter:
-    recorder = Recorder(client, instance="test", now=lambda: datetime(2026, 1, 1, tzinfo=UTC), clock=lambda: 0.0)
-    return ApiWriter(client, PodDecoder(KindInterner()), recorder, stamp=lambda: "2026-01-01T00:00:00Z")
-
-
 def pod(uid: str = "u1") -> Reply:
     return Reply(body={"metadata": {"name": "web-1", "namespace": "ns", "uid": uid, "resourceVersion": "5"}})
 
 
 def refuses(code: int, **headers: str) -> Reply:
     return Reply(status=code, body=status(code, "SomeReason"), headers=headers)
-
-
-async def perform(writer: ApiWriter, effect: DeleteVictim | WritePreempting) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=60)
 
 
 async def test_the_condition_comes_before_the_deletion_and_both_name_the_uid(api: FakeApi, writer: ApiWriter) -> None:

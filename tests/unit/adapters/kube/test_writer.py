@@ -19,6 +19,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.pod_constraints import KindInterner
 from slackwater.ports.protocols import Outcome
 from tests.support.fakeapi import FakeApi, Reply, status
+from tests.support.service import perform
 
 pytestmark = pytest.mark.anyio
 
@@ -47,10 +48,6 @@ def pod(*, uid: str = "u1", node: str | None = None) -> Reply:
 
 def refuses(code: int, message: str = "", **headers: str) -> Reply:
     return Reply(status=code, body=status(code, "SomeReason", message), headers=headers)
-
-
-async def perform(writer: ApiWriter, effect: ApiEffect) -> Outcome:
-    return await writer.perform(effect, timeout_seconds=60)
 
 
 def ended(outcome: Outcome) -> str:

@@ -18,20 +18,15 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.ports.clock import Clocks
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
-from tests.faults.virtualloop import VIRTUAL
+from tests.faults.virtualloop import virtual_time
 from tests.support.builders import a_node, a_pod
 from tests.support.planners import InlinePlanning, a_feed
 from tests.support.scaling import Scenario, an_actor, switched_off
 
 pytestmark = pytest.mark.anyio
+__all__ = ["virtual_time"]  # a fixture
 
 SOON, NEVER = 0.01, 3600.0
-
-
-@pytest.fixture
-def anyio_backend() -> object:
-    """Time is virtual: no deadline passes while the machine does something else."""
-    return VIRTUAL
 
 
 @dataclass
