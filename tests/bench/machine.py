@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,11 @@ def described() -> dict[str, str | int | float]:
         "kubernetes": required_version((GO_FILES / "kubernetes" / "go.mod").read_text(), "k8s.io/kubernetes"),
         "finishedAt": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
+
+
+def page(table: Iterable[str], context: Mapping[str, object]) -> str:
+    """The lines of a table, with what its numbers come from above them."""
+    return "\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table])
 
 
 def _kibibytes(name: str) -> int:

@@ -30,10 +30,11 @@ from tests.controlplane.talk import create, is_ready, is_running, read, read_unt
 from tests.helm import program as helm
 from tests.helm.program import Object
 from tests.support import kubectl
+from tests.support.configuration import HEADER
 from tests.support.controlplane.build import Binaries
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.pages import PAGES, Command, objects_in, run
-from tests.unit.docs.test_pages_run import HEADER, KINDS, SNIPPETS, place
+from tests.unit.docs.test_pages_run import KINDS, SNIPPETS, place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(300)]
 

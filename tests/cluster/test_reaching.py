@@ -20,6 +20,7 @@ from tests.cluster.support.bodies import a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.slackwater_process import PROGRAM, SlackwaterProcess
 from tests.cluster.support.stage import Stage
+from tests.support.configuration import HEADER
 from tests.support.controlplane.build import Binaries
 from tests.support.controlplane.component import Component, Launch
 from tests.support.controlplane.stack import ControlPlane
@@ -217,8 +218,7 @@ async def test_the_doctor_asks_the_agents_listener_and_judges_the_policies(
     status = {"status": {"phase": "Running"}}
     await ground._send("PATCH", f"{KUBE_SYSTEM}/{agent}/status", json=status, headers=MERGE_PATCH)
     config = tmp_path / "slackwater.yaml"
-    header = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
-    config.write_text(f"{header}schedulerName: {ground.name}\n")
+    config.write_text(f"{HEADER}schedulerName: {ground.name}\n")
 
     async def checks() -> dict[str, Any]:
         where = ("--kubeconfig", str(control_plane.kubeconfig("admin")), "--config", str(config), "-o", "json")

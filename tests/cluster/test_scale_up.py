@@ -20,6 +20,7 @@ from tests.cluster.support.ground import Ground
 from tests.cluster.support.growth import of_deployment, of_kwok, watched
 from tests.cluster.support.slackwater_process import SlackwaterProcess
 from tests.cluster.support.stage import Stage
+from tests.support.configuration import HEAD
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.machines import MachineController, a_scaled, sizes
 from tests.support.waiting import eventually
@@ -66,8 +67,7 @@ def settings_of(ground: Ground, *, failing: float) -> dict[str, Any]:
 
 async def grant(ground: Ground, settings: dict[str, Any]) -> None:
     """What `slackwater config rbac` gives for these settings, under names of this test's own."""
-    header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-    read = loads(yaml.safe_dump({**header, **settings}))
+    read = loads(yaml.safe_dump({**HEAD, **settings}))
     for item in rbac.rights(read, rbac.user("slackwater")):
         for named in (item["metadata"], item.get("roleRef", {"name": ""})):
             named["name"] += f"-{ground.name}"

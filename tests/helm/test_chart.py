@@ -29,11 +29,11 @@ from tests.helm.program import (
     template,
     the,
 )
+from tests.support.configuration import HEAD
 from tests.support.controlplane.recipe import GO_FILES, required_version
 from tests.support.deployed import DEPLOYED
 
 GROUP = {"name": "a", "template": {"status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}}
-HEADER = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
 AGENTS_TLS = {"listeners": {"agents": {"tls": {"certFile": "/c", "keyFile": "/k"}}}}
 OPS = {"listeners": {"ops": {"address": "0.0.0.0:10298"}}}
 
@@ -74,7 +74,7 @@ def named(items: list[Object]) -> dict[tuple[str, str, str], Object]:
 
 @pytest.mark.parametrize("name", AUTOSCALERS)
 def test_the_roles_are_those_that_the_code_generates(helm: Path, name: str) -> None:
-    settings = loads(yaml.safe_dump({**HEADER, **AUTOSCALERS[name]}))
+    settings = loads(yaml.safe_dump({**HEAD, **AUTOSCALERS[name]}))
     want = named([*objects(rbac.manifest(settings)), rbac.reader_role()])
     seen = named(rendered(helm, {"config": AUTOSCALERS[name]}))
     ours = {key: item for key, item in seen.items() if key[0] in {"ServiceAccount", "ClusterRole", "Role"}}
@@ -99,7 +99,7 @@ def test_readers_get_a_role_that_only_reads_the_service_through_the_api_server(h
 
 @pytest.mark.parametrize("name", AUTOSCALERS)
 def test_a_shadow_has_the_roles_of_a_reader_and_no_others(helm: Path, name: str) -> None:
-    settings = loads(yaml.safe_dump({**HEADER, **AUTOSCALERS[name], "mode": "shadow"}))
+    settings = loads(yaml.safe_dump({**HEAD, **AUTOSCALERS[name], "mode": "shadow"}))
     want = named([*objects(rbac.manifest(settings)), rbac.reader_role()])
     seen = named(rendered(helm, {"config": AUTOSCALERS[name], "shadow": True}, hooks=True))
     rights = {key: item for key, item in seen.items() if key[0] == "ServiceAccount" or "Role" in key[0]}

@@ -22,6 +22,7 @@ from slackwater.model.objects import Taint
 from slackwater.ports.protocols import ProviderError
 from tests.providers.aws_rig import PREFIX
 from tests.support.awswire import RefusedRequest, client_of
+from tests.support.configuration import HEADER
 from tests.support.fake_ec2 import ENABLED, OWNED, TAGS, TYPES, FakeEc2
 
 pytestmark = [pytest.mark.anyio]
@@ -553,6 +554,5 @@ def test_the_policy_of_the_page_allows_what_is_asked_and_nothing_else() -> None:
 
 
 async def test_settings_that_find_no_group_are_refused() -> None:
-    header = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
     with pytest.raises(SettingsError, match=r"autoscaler\.providers\.aws\.tags: got nothing, want tags"):
-        loads(f"{header}autoscaler: {{providers: {{aws: {{region: eu-west-1}}}}}}")
+        loads(f"{HEADER}autoscaler: {{providers: {{aws: {{region: eu-west-1}}}}}}")

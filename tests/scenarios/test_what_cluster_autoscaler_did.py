@@ -25,7 +25,7 @@ from slackwater.app.settings import Settings, loads
 from slackwater.model.ids import UnixTime
 from tests.support import installed
 from tests.support.builders import a_node
-from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
+from tests.support.manifests import Obj, node_labels, node_manifest, owned_by, pod_manifest
 from tests.support.shrinking import ShrinkScene
 
 EXAMPLE: Final = Path("docs/guides/cluster-autoscaler.yaml").read_text()
@@ -53,8 +53,7 @@ def node(name: str, group: str = "on-demand-pool", *, cpu: str = "10") -> Obj:
 
 
 def pod(name: str, cpu: str, on: str | None = None, **spec: Any) -> Obj:
-    own = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "web"}
-    meta = {"uid": name, "ownerReferences": [own], "labels": {"app": "web"}}
+    meta = {"uid": name, **owned_by("web", uid="web"), "labels": {"app": "web"}}
     replicas = {} if on is None else READY
     return pod_manifest(name, cpu=cpu, on=on, meta=meta, status=replicas, **spec)
 

@@ -4,10 +4,11 @@ A Node appears 40 s after its machine was launched and is ready 10 s later. `rng
 request; None: there are none.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from botocore.exceptions import ConnectionClosedError
 from msgspec import structs
@@ -43,7 +44,7 @@ FAULTS = Faults()
 
 
 class Nodes:
-    """The ec2 as the cluster sees it, in the form that `Scenario` wants of a cloud."""
+    """The ec2 as the cluster sees it."""
 
     def __init__(self, ec2: FakeEc2) -> None:
         self._ec2 = ec2
@@ -69,9 +70,6 @@ class Nodes:
             )
         return self._made[machine.id, ready]
 
-    def pool_names(self) -> Sequence[str]:
-        return ()
-
 
 class AwsScene(ShrinkScene):
     """See the module. Make it with `aws_scene`."""
@@ -84,7 +82,8 @@ class AwsScene(ShrinkScene):
         super().__init__(scale_down=replace(installed.SCALE_DOWN, unneeded_time=120.0, max_scale_down_parallelism=50))
 
     def _begin(self) -> None:
-        self.clouds = [Nodes(self.ec2)]  # type: ignore[list-item]
+        self.clouds = []
+        self.machines = Nodes(self.ec2)
         self.provider = AwsProvider(self.client, tags={OWNED: ""}, now=self.time.wall)
         super()._begin()
         self.queue = InterruptionQueue(
@@ -104,12 +103,15 @@ class AwsScene(ShrinkScene):
     def providers(self) -> Sequence[NodeProvider]:
         return [self.provider]
 
+    def registered(self) -> Iterable[Node]:
+        return self.machines.nodes()
+
     def _staleness(self) -> float:
         if self.rng is None or not self.is_faulty or self.rng.random() > self.faults.stale:
             return 0.0
         return self.rng.uniform(0, 29)
 
-    async def answer(self, request: Request) -> object:
+    async def answer(self, request: Request) -> Mapping[str, Any]:
         """The fleet's answer, or a fault."""
         rng, faults = self.rng, self.faults
         if rng is None or not self.is_faulty:
@@ -155,7 +157,7 @@ class AwsScene(ShrinkScene):
 @asynccontextmanager
 async def aws_scene(rng: Random | None = None, faults: Faults = FAULTS) -> AsyncIterator[AwsScene]:
     scene = AwsScene(rng, faults)
-    async with client_of(scene.answer) as client:  # type: ignore[arg-type]
+    async with client_of(scene.answer) as client:
         scene.client = client
         scene._begin()
         yield scene

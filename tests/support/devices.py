@@ -8,6 +8,7 @@ from slackwater.app.offline.cluster import Cluster, read_cluster
 from slackwater.app.offline.version import VersionRequest
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from tests.support.answers import json_of
+from tests.support.manifests import owned_by
 
 Obj = dict[str, Any]
 DRIVER: Final = "gpu.example.com"
@@ -109,8 +110,7 @@ def pod_body(name: str, *claims: str, template: str | None = None, on: str | Non
         spec["resourceClaims"] = uses
     if on is not None:
         spec["nodeName"] = on
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}
-    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "ownerReferences": [owner]}
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", **owned_by("web")}
     status = {"phase": "Running" if on else "Pending"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 

@@ -55,3 +55,9 @@ def pod_manifest(
         "metadata": {"name": name, "namespace": "shop", **(meta or {})},
         "spec": {"containers": [container], **({} if on is None else {"nodeName": on}), **spec},
     }
+
+
+def owned_by(replica_set: str, *, uid: str = "u") -> Obj:
+    """The metadata of a pod whose controller is this ReplicaSet."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid, "controller": True}
+    return {"ownerReferences": [owner]}

@@ -169,6 +169,10 @@ class Scenario:
     def providers(self) -> Sequence[NodeProvider]:
         return self.clouds
 
+    def registered(self) -> Iterable[Node]:
+        """The Nodes of the machines that run."""
+        return [node for cloud in self.clouds for node in cloud.nodes()]
+
     # What happens.
 
     def restart(self) -> None:
@@ -195,7 +199,7 @@ class Scenario:
 
     def settle(self) -> None:
         """The API server shows the cloud's Nodes, and the scheduler binds what fits."""
-        now = {node.name: self.shown(node) for cloud in self.clouds for node in cloud.nodes()}
+        now = {node.name: self.shown(node) for node in self.registered()}
         for name in self._shown.keys() - now.keys():
             self.state_machine.apply(NodeGone(name), self.time.clock())
             for pod in [pod for pod in self.pods.values() if pod.node == name]:  # its controller makes it again

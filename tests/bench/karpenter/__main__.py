@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.output == "json":
         print(json.dumps({"machine": context, "runs": {name: [asdict(each) for each in runs] for name, runs in found.items()}}))
     else:
-        print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(found)]))
+        print(machine.page(table(found), context))
     return 0
 
 

@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     program.build()
     rounds = anyio.run(partial(measure, asked.pods, asked.minutes * 60, asked.rounds, asked.keep))
     context = machine.described() | {"karpenter": program.version(), "pods": asked.pods, "minutes": asked.minutes}
-    print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(rounds)]))
+    print(machine.page(table(rounds), context))
     return 0
 
 

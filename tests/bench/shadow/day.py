@@ -329,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     passed = sys.argv[1:] if arguments is None else arguments
     shadow, served = (_in_process(mode, passed) for mode in ("shadow", "serve"))
     context = machine.described() | {"nodes": asked.nodes, "scan interval": asked.scan_interval, "step": asked.step}
-    print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(shadow, served)]))
+    print(machine.page(table(shadow, served), context))
     return 0
 
 

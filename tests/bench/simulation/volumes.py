@@ -63,7 +63,11 @@ def _scale_up(nodes: int, bound: int, pending: int, *, full: bool) -> Callable[[
     cpu = _CPU * nodes // bound if full else 400
     running = [_user(f"b-{number}", cpu, on=machines[number % nodes].name) for number in range(bound)]
     waiting = [_user(f"w-{number}", 1000) for number in range(pending)]
-    storage = _storage(machines, running, waiting)
+    return _planned(machines, running, waiting, _storage(machines, running, waiting))
+
+
+def _planned(machines: list[Node], running: list[Pod], waiting: list[Pod], storage: Storage) -> Callable[[], Outcome]:
+    """Counts the nodes of a plan, and the pods that it cannot help."""
 
     def run() -> Outcome:
         snapshot = ClusterSnapshot.build(machines, [*running, *waiting], storage=storage)
@@ -71,7 +75,7 @@ def _scale_up(nodes: int, bound: int, pending: int, *, full: bool) -> Callable[[
         with snapshot.fork():
             demand = pending_demand(waiting, rules=_RULES, now=_NOW)
             plan = plan_scale_up(snapshot, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
-        return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes)
+        return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes + len(plan.unhelpable))
 
     return run
 
@@ -88,16 +92,7 @@ def _local(nodes: int, pending: int) -> Callable[[], Outcome]:
     storage = replace(
         _storage(machines, [], waiting), volumes={volume.name: volume for volume in there}, classes={local.name: local}
     )
-
-    def run() -> Outcome:
-        snapshot = ClusterSnapshot.build(machines, waiting, storage=storage)
-        began = time.perf_counter()
-        with snapshot.fork():
-            demand = pending_demand(waiting, rules=_RULES, now=_NOW)
-            plan = plan_scale_up(snapshot, demand, [_group(machines[0])], policy=_POLICY, clock=time.perf_counter)
-        return Outcome(seconds=time.perf_counter() - began, count=plan.n_nodes + len(plan.unhelpable))
-
-    return run
+    return _planned(machines, [], waiting, storage)
 
 
 def _removal(nodes: int, each: int) -> Callable[[], Outcome]:

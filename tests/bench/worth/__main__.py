@@ -245,7 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     build()
     rounds = anyio.run(partial(measure, asked.size, asked.rounds, consolidation=asked.consolidation, keep=asked.keep))
     context = machine.described() | {"size": asked.size, "consolidation": asked.consolidation}
-    print("\n".join([", ".join(f"{key} {value}" for key, value in context.items()), "", *table(rounds)]))
+    print(machine.page(table(rounds), context))
     return 0
 
 

@@ -22,6 +22,7 @@ from slackwater.cli.main import main
 from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.metrics import Samples
 from tests.cluster.support.preloaded import PRELOADED
+from tests.support.configuration import HEAD
 from tests.support.controlplane.component import Component, Launch, open_dying_with_parent
 from tests.support.controlplane.stack import until_ready
 
@@ -129,8 +130,7 @@ class SlackwaterProcess:
         for name, more in settings.get("listeners", {}).items():
             listeners[name] = {**listeners[name], **more}
         self._listeners = listeners
-        head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-        self.config.write_text(yaml.safe_dump({**head, **settings, "listeners": listeners}, sort_keys=False))
+        self.config.write_text(yaml.safe_dump({**HEAD, **settings, "listeners": listeners}, sort_keys=False))
 
     async def scheduler_config(self) -> str:
         """What `slackwater scheduler-config` prints for this configuration. A process for it would cost a second of CPU."""

@@ -7,7 +7,7 @@ again is ready yet. Then the next node may still give up one pod of each of its 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
@@ -18,14 +18,13 @@ from tests.oracle.drains.clusters import asks_budgets, budgets_of, guards, healt
 from tests.oracle.generator.draw import Obj
 from tests.oracle.real import Real
 from tests.support.answers import json_of
-
-_HEADER: Final = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+from tests.support.configuration import HEAD
 
 
 def settings() -> Settings:
     """Every node may be tried, however full, and for as long as it takes."""
     scale_down = {"utilizationThreshold": 1.0, "simulationTimeout": "0s"}
-    return loads(yaml.safe_dump({**_HEADER, "vertical": {"missingRequests": "zero"}, "autoscaler": {"scaleDown": scale_down}}))
+    return loads(yaml.safe_dump({**HEAD, "vertical": {"missingRequests": "zero"}, "autoscaler": {"scaleDown": scale_down}}))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from slackwater.app.observing_autoscaler import loop_config_of
 from slackwater.app.policies import node_group_policy_of, scale_up_policy_of
 from slackwater.app.settings import Settings, loads
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 FILE = """
 autoscaler:
   scanInterval: 2s

@@ -17,6 +17,7 @@ from slackwater.app import process
 from slackwater.app.settings import Settings
 from slackwater.cli.main import main, make_parser
 from slackwater.sandbox.free_ports import FreePorts
+from tests.support.configuration import HEADER
 
 COMMANDS = (
     "completion",
@@ -171,9 +172,6 @@ def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
-
-
 def test_serve_refuses_a_bad_file_with_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEADER + "nodes: {watermark: {cpu: 1.5}}\nextender: {weight: 0}\n")
@@ -187,7 +185,7 @@ def test_serve_refuses_a_bad_file_with_every_problem(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(("more", "enabled"), [([], True), (["--config", "F"], False)])
 def test_a_shadow_without_a_file_plans(more: list[str], enabled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "slackwater.yaml"
-    path.write_text("apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n")
+    path.write_text(HEADER)
     served: list[Settings] = []
 
     async def serve_shadow(settings: Settings, **_: Any) -> None:

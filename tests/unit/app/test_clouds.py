@@ -19,12 +19,12 @@ from slackwater.app.clouds import CloudError, Clouds, missing_extra, open_clouds
 from slackwater.app.settings import loads
 from slackwater.cli.main import main
 from slackwater.model.objects import Taint
+from tests.support.configuration import HEADER
 from tests.support.externalserver import RUNNING, ExternalServer, Pool
 from tests.support.fakeapi import FakeApi, Reply, fake_api, status, write_kubeconfig
 
 pytestmark = pytest.mark.anyio
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 ALL = """
 autoscaler:
   enabled: true

@@ -23,7 +23,8 @@ from slackwater.app.offline.scaleup import scale_up_answer
 from slackwater.app.settings import Settings
 from slackwater.cli.main import main
 from slackwater.model.resources import amounts_of
-from tests.support.manifests import Obj, node_manifest, pod_manifest
+from tests.support.configuration import HEAD
+from tests.support.manifests import Obj, node_manifest, owned_by, pod_manifest
 
 _BUDGET = {
     "apiVersion": "policy/v1",
@@ -266,8 +267,7 @@ def test_objects_of_two_names_are_two_whatever_their_uids(tmp_path: Path) -> Non
     ],
 )
 def test_a_budget_whose_status_was_never_observed_is_computed(status: Obj | None, removable: int) -> None:
-    owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}]
-    meta = {"labels": {"app": "web"}, "ownerReferences": owner}
+    meta = {"labels": {"app": "web"}, **owned_by("web", uid="r")}
     ready = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
     pods = [pod_manifest(f"p{at}", on=f"n{at}", meta=meta) | ready for at in range(2)]
     items = [*(node_manifest(f"n{at}") for at in range(2)), *pods, {**_BUDGET, "status": status}, _REPLICA_SET]
@@ -279,15 +279,14 @@ def config_map(name: str, text: str) -> Obj:
 
 
 def test_configurations_among_the_objects_are_named_with_how_to_pass_them() -> None:
-    ours = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
     theirs = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: []\n"
     other = config_map("words", "say nothing of a KubeSchedulerConfiguration")
     maps = [
         config_map("scheduler", theirs),
-        config_map("ours", json.dumps(ours)),
-        config_map("ours-2", json.dumps(ours, indent=1)),
+        config_map("ours", json.dumps(HEAD)),
+        config_map("ours-2", json.dumps(HEAD, indent=1)),
     ]
-    cluster = read_cluster({"kind": "List", "items": [*the_cluster(), pod_manifest("new"), *maps, other, ours]})
+    cluster = read_cluster({"kind": "List", "items": [*the_cluster(), pod_manifest("new"), *maps, other, HEAD]})
     notes = (
         "the KubeSchedulerConfiguration in ConfigMap kube-system/scheduler, which is not read from here: "
         "name a file with it in extender.schedulerConfig of --config",

@@ -9,8 +9,7 @@ import pytest
 
 from slackwater.app.settings import schema
 from slackwater.cli.main import main
-
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+from tests.support.configuration import HEADER
 
 
 @pytest.fixture

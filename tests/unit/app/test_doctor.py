@@ -21,6 +21,7 @@ from slackwater.app.doctor.examination import examine
 from slackwater.app.offline.cluster import read_cluster
 from slackwater.app.settings import Settings, loads
 from slackwater.cli.main import main
+from tests.support.manifests import owned_by
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.anyio
@@ -491,8 +492,7 @@ def a_node_of(group: str, name: str, cpu: int) -> Any:
 
 
 def a_web_pod(on: str) -> Any:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}
-    meta = {"name": f"web-{on}", "namespace": "default", "uid": f"web-{on}", "ownerReferences": [owner]}
+    meta = {"name": f"web-{on}", "namespace": "default", "uid": f"web-{on}", **owned_by("web")}
     spec = {"nodeName": on, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]}
     return {"metadata": meta, "spec": spec, "status": {"phase": "Running"}}
 

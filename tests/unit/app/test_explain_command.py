@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.main import main
+from tests.support.configuration import HEAD
 from tests.support.http_answers import answering
 from tests.support.manifests import node_manifest, pod_manifest
 
@@ -137,11 +138,10 @@ def test_a_pod_of_another_scheduler_is_explained_by_its_own_profile(
     plugins = {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeResourcesFit", "weight": 3}]}}
     profiles = [{"schedulerName": "other", "plugins": plugins, "pluginConfig": [fit]}]
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": profiles}
-    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
     items = [node_manifest("n1"), node_manifest("n2"), pod_manifest("web", cpu="2", on="n1", schedulerName="other")]
     items.append(pod_manifest("more", on="n2"))
     cluster = {"kind": "List", "items": items}
-    files = {"cluster": cluster, "scheduler": kind, "config": {**head, "extender": {"schedulerConfig": "scheduler"}}}
+    files = {"cluster": cluster, "scheduler": kind, "config": {**HEAD, "extender": {"schedulerConfig": "scheduler"}}}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
     options = ["--cluster", f"{tmp_path}/cluster", "--config", f"{tmp_path}/config", "-o", "json"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.main import main
+from tests.support.configuration import HEAD
 
 Json = dict[str, Any]
 Plan = Callable[..., Json]
@@ -46,10 +47,9 @@ def spread() -> list[Json]:
 @pytest.fixture
 def planned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Plan:
     def plan(items: Sequence[Json], autoscaler: Json | None = None) -> Json:
-        head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
         cluster, config = tmp_path / "cluster.json", tmp_path / "config.json"
         cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        config.write_text(json.dumps({**head, "autoscaler": autoscaler or {}}))
+        config.write_text(json.dumps({**HEAD, "autoscaler": autoscaler or {}}))
         assert main(["simulate", "scale-up", "-o", "json", "--cluster", str(cluster), "--config", str(config)]) == 0
         found: Json = json.loads(capsys.readouterr().out)
         return found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.main import main
+from tests.support.configuration import HEAD
 from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 
 TABLE = "Instance Type,Zone,Capacity Type,Price Per Hour,Currency\nm5.xlarge,*,on-demand,0.192,USD\n"
@@ -48,9 +49,8 @@ class Files:
             "nodeGroups": list(groups or (LISTED, BIG, FIXED, UNKNOWN)),
             **({} if prices is None else {"prices": prices}),
         }
-        head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
         (self.folder / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        (self.folder / "config.json").write_text(json.dumps({**head, "autoscaler": autoscaler}))
+        (self.folder / "config.json").write_text(json.dumps({**HEAD, "autoscaler": autoscaler}))
         (self.folder / "prices.csv").write_text(table)
 
     def run(self, *command: str, code: int = 0) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from slackwater.adapters.api_calls import Read, Response
 from slackwater.adapters.kube.errors import StatusError
 from slackwater.app.node_prices import MOST, NodePrices, read_overlays
 from slackwater.app.settings import loads
+from tests.support.configuration import HEADER
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +44,6 @@ async def test_without_the_type_there_are_none_and_what_is_no_list_is_refused() 
         await read_overlays(Api(status=403))
     with pytest.raises(ValueError, match=f"got more than {MOST} NodeOverlays"):
         await read_overlays(Api(more="next"))
-
-
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 
 
 @pytest.mark.parametrize(

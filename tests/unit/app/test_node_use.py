@@ -11,6 +11,7 @@ from slackwater.app.settings import Settings, loads
 from slackwater.model.ids import NodeName
 from slackwater.model.resources import LARGEST_AMOUNT
 from tests.support.builders import amounts
+from tests.support.configuration import HEADER
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +73,6 @@ async def test_what_cannot_be_read_is_unknown_and_ends_nothing(answer: Response 
 
 
 def test_the_right_goes_with_the_setting() -> None:
-    head = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
-    for settings, want in ((Settings(), False), (loads(head + "kube: {nodeUse: true}\n"), True)):
+    for settings, want in ((Settings(), False), (loads(HEADER + "kube: {nodeUse: true}\n"), True)):
         assert any(rule["apiGroups"] == ["metrics.k8s.io"] for rule in rbac.cluster_role(settings)["rules"]) is want
     assert node_use.PERIOD_SECONDS < node_use.AFTER_FAILURE_SECONDS

@@ -17,7 +17,7 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import whole_cluster
-from tests.support.manifests import Obj, node_labels, node_manifest
+from tests.support.manifests import Obj, node_labels, node_manifest, owned_by
 
 _CPUS = '"cpus": {"min": "1", "max": "4", "use": "2"}'
 _MACHINE = f'{{{_CPUS}, "memorySlots": {{"min": 1, "max": 8, "use": 4}}, "memorySlotSize": "1Gi"}}'
@@ -41,9 +41,8 @@ _SETTINGS = Settings.model_validate(
 
 def a_pod(name: str, how: str | None, *, on: str | None = None) -> Obj:
     annotations, requests = ({}, {"cpu": "1"}) if how is None else _GROWING[how]
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}
     container = {"name": "app", "image": "i", "resources": {"requests": requests}}
-    meta = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "annotations": annotations, "ownerReferences": [owner]}
+    meta = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "annotations": annotations, **owned_by("web")}
     spec = {"containers": [container], "schedulerName": "slackwater", **({} if on is None else {"nodeName": on})}
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
     status = {"phase": "Pending", "conditions": [refused]} if on is None else {"phase": "Running"}

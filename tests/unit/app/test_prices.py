@@ -8,8 +8,8 @@ from slackwater.app.prices import price_book_of
 from slackwater.app.settings import SettingsError, loads
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import ANY, FORMULA, Discount, PriceBook, PriceFormula, PriceOverlay
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 POOL = GroupName("pool")
 
 

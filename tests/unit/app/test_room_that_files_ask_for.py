@@ -20,7 +20,7 @@ from slackwater.cli.main import main
 from slackwater.model.ids import Instant
 from slackwater.ports.protocols import WhatIfRefused
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
-from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
+from tests.support.manifests import Obj, node_labels, node_manifest, owned_by, pod_manifest
 
 #: Only one of these fits on a node.
 _APART = {
@@ -64,9 +64,8 @@ _POD_TEMPLATE = in_shop("PodTemplate", template=a_template())
 
 def of(*items: Obj) -> Cluster:
     """The cluster of two nodes, each with a small pod that can move, and these objects."""
-    owner = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True}]
     nodes = [node_manifest(f"n{at}", labels=node_labels(f"n{at}", "blue")) for at in range(2)]
-    pods = [pod_manifest(f"web-{at}", cpu="100m", on=f"n{at}", meta={"ownerReferences": owner}) for at in range(2)]
+    pods = [pod_manifest(f"web-{at}", cpu="100m", on=f"n{at}", meta=owned_by("web", uid="r")) for at in range(2)]
     return read_cluster({"kind": "List", "items": [*nodes, *pods, *items]}, add_missing=True)
 
 

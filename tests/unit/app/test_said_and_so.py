@@ -20,7 +20,8 @@ from slackwater.runtime.state_machine import StateMachine
 from tests.support import installed
 from tests.support.answers import json_of
 from tests.support.builders import a_node, a_pod
-from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, pod_manifest
+from tests.support.configuration import HEAD
+from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, owned_by, pod_manifest
 
 NOW = Instant(0.0)
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -71,10 +72,8 @@ def test_a_group_label_decides_whatever_a_nodes_role_is() -> None:
 
 
 def test_a_node_that_waits_for_a_budget_which_the_plan_uses_differs_from_one_that_no_budget_lets_go() -> None:
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
-
     def running(name: str, on: str, app: str) -> Obj:
-        return pod_manifest(name, on=on, meta={"labels": {"app": app}, "ownerReferences": owners})
+        return pod_manifest(name, on=on, meta={"labels": {"app": app}, **owned_by("web")})
 
     def a_budget(app: str, allowed: int) -> Obj:
         return {
@@ -163,9 +162,8 @@ def test_a_scheduler_config_beside_the_configuration_is_found(tmp_path: Path, ca
     (tmp_path / "scheduler.yaml").write_text(
         yaml.safe_dump({**scheduler, "profiles": [{"schedulerName": "mine", "pluginConfig": [fit]}]})
     )
-    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
     config, path = tmp_path / "config.yaml", tmp_path / "cluster.json"
-    config.write_text(yaml.safe_dump({**head, "schedulerName": "mine", "extender": {"schedulerConfig": "scheduler.yaml"}}))
+    config.write_text(yaml.safe_dump({**HEAD, "schedulerName": "mine", "extender": {"schedulerConfig": "scheduler.yaml"}}))
     waits = pod_manifest("waits", asks={"x.io/a": "1"}, schedulerName="mine")
     path.write_text(json.dumps({"kind": "List", "items": [node_manifest("n1"), waits]}))
     assert main(["simulate", "placement", "-o", "json", "--cluster", str(path), "--config", str(config)]) == 0

@@ -10,8 +10,7 @@ import trustme
 import yaml
 
 from slackwater.cli.main import main
-
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+from tests.support.configuration import HEADER
 
 
 @pytest.fixture

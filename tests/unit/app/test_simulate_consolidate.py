@@ -9,9 +9,8 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
-from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
-
-_HEADER = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
+from tests.support.configuration import HEAD
+from tests.support.manifests import Obj, node_labels, node_manifest, owned_by, pod_manifest
 
 
 def a_node(name: str, cpu: str, group: str | None = None) -> Obj:
@@ -19,8 +18,7 @@ def a_node(name: str, cpu: str, group: str | None = None) -> Obj:
 
 
 def a_pod(name: str, on: str, cpu: str) -> Obj:
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
-    return pod_manifest(name, cpu=cpu, on=on, meta={"labels": {"app": "web"}, "ownerReferences": owners})
+    return pod_manifest(name, cpu=cpu, on=on, meta={"labels": {"app": "web"}, **owned_by("web")})
 
 
 @pytest.fixture
@@ -28,7 +26,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*items: Obj, config: Obj | None = None, options: tuple[str, ...] = ()) -> str:
         file, settings = tmp_path / "cluster.json", tmp_path / "slackwater.yaml"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        settings.write_text(yaml.safe_dump({**_HEADER, "autoscaler": config or {}}))
+        settings.write_text(yaml.safe_dump({**HEAD, "autoscaler": config or {}}))
         assert main(["simulate", "consolidate", "--cluster", str(file), "--config", str(settings), *options]) == 0
         return capsys.readouterr().out
 
@@ -92,7 +90,7 @@ def test_explain_says_what_a_plan_does_with_the_node_if_consolidation_is_on(
         items += [a_node("s1", "4", "small"), a_pod("q", "s1", "3900m")]
         file, settings = tmp_path / "cluster.json", tmp_path / "slackwater.yaml"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        settings.write_text(yaml.safe_dump({**_HEADER, "autoscaler": config}))
+        settings.write_text(yaml.safe_dump({**HEAD, "autoscaler": config}))
         main(["explain", "node", name, "--cluster", str(file), "--config", str(settings), "-o", "json"])
         reasons = json.loads(capsys.readouterr().out)["reasons"]
         return {each["code"]: each.get("detail", "") for each in reasons if "plan" in each.get("detail", "") or not on}

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
+from tests.support.configuration import HEAD
 from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 
 
@@ -41,8 +42,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
         more = list(options)
         if config is not None:
             settings = tmp_path / "slackwater.yaml"
-            header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-            settings.write_text(yaml.safe_dump({**header, "autoscaler": config}))
+            settings.write_text(yaml.safe_dump({**HEAD, "autoscaler": config}))
             more += ["--config", str(settings)]
         assert main(["simulate", "scale-down", "--cluster", str(file), *more]) == 0
         out, err = capsys.readouterr()

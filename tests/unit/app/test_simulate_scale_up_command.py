@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from slackwater.cli.main import main
+from tests.support.configuration import HEAD
 from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 
 READY = [{"type": "Ready", "status": "True"}]
@@ -36,8 +37,7 @@ class Files:
 
     def write(self, *items: Obj, groups: list[Obj] | None = None, **autoscaler: Any) -> None:
         self.cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-        head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-        self.config.write_text(yaml.safe_dump({**head, "autoscaler": {**autoscaler, "nodeGroups": groups or []}}))
+        self.config.write_text(yaml.safe_dump({**HEAD, "autoscaler": {**autoscaler, "nodeGroups": groups or []}}))
 
     def run(self, *more: str, code: int = 0) -> tuple[str, str]:
         argv = ["simulate", "scale-up", "--cluster", str(self.cluster), "--config", str(self.config), *more]

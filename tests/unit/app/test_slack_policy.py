@@ -11,8 +11,8 @@ from slackwater.model.ids import UnixTime
 from slackwater.model.start_time_slo import PodClass
 from tests.support import installed
 from tests.support.builders import amounts
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 WORK = '{name: work, days: [Mon, Fri], start: "07:30", end: "19:00", timeZone: Europe/Berlin, extraCapacity: {minRate: 0.2}}'
 NIGHT = '{name: night, days: [Fri], start: "22:00", end: "02:00", extraCapacity: {min: {cpu: "4"}}}'
 

@@ -13,6 +13,7 @@ from slackwater.app.offline.version import VersionRequest
 from slackwater.cli.main import main
 from slackwater.model.kubernetes_rules import KubernetesVersion
 from tests.support.answers import json_of
+from tests.support.configuration import HEAD
 from tests.support.manifests import Obj, node_manifest
 from tests.support.scores import score_lines
 
@@ -322,8 +323,7 @@ def test_a_newer_version_is_followed_as_the_newest_with_a_note(tmp_path: Path, c
 
 def test_the_configuration_chooses_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "config.yaml"
-    kind = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-    config.write_text(yaml.safe_dump({**kind, "scheduler": {"version": "1.37", "featureGates": "Odd=true"}}))
+    config.write_text(yaml.safe_dump({**HEAD, "scheduler": {"version": "1.37", "featureGates": "Odd=true"}}))
     file = a_file(tmp_path, *of_a_driver(needed=True))
     assert main(["simulate", "placement", "--cluster", file, "--config", str(config)]) == 0
     assert "csi.example.com CSI driver is not installed" in capsys.readouterr().out
@@ -333,9 +333,8 @@ def test_gates_that_the_stated_version_lacks_are_refused_in_the_configuration(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = tmp_path / "config.yaml"
-    kind = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
     scheduler = {"version": "1.34", "featureGates": "VolumeLimitScaling=true"}
-    config.write_text(yaml.safe_dump({**kind, "scheduler": scheduler}))
+    config.write_text(yaml.safe_dump({**HEAD, "scheduler": scheduler}))
     assert main(["config", "check", str(config)]) != 0
     assert "scheduler.featureGates" in "".join(capsys.readouterr())
 

@@ -24,6 +24,7 @@ from slackwater.model.ids import Instant, NodeName, PodKey, PodUid
 from slackwater.model.nodegroups import EVEN_ZONES, GroupName, NodeGroup
 from slackwater.ports.protocols import Question, Supposed, WhatIfRefused
 from slackwater.runtime.state_machine import StateMachine
+from tests.support.configuration import HEAD
 from tests.support.manifests import Obj, node_labels, node_manifest, pod_manifest
 from tests.support.planners import Conversation, KnownAuxiliary, a_feed
 
@@ -47,8 +48,7 @@ def a_group(name: str, *, cpu: str = "4", **more: Any) -> Obj:
 
 
 def settings_of(*groups: Obj, **autoscaler: Any) -> Settings:
-    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-    return loads(yaml.safe_dump({**head, "autoscaler": {**autoscaler, "nodeGroups": list(groups)}}))
+    return loads(yaml.safe_dump({**HEAD, "autoscaler": {**autoscaler, "nodeGroups": list(groups)}}))
 
 
 class Running:
@@ -186,8 +186,7 @@ async def test_a_group_of_a_provider_keeps_its_minimum() -> None:
 
 
 async def test_nodes_are_as_the_api_server_shows_them_and_with_accounting_less_what_the_system_takes() -> None:
-    head = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
-    settings = loads(yaml.safe_dump({**head, "nodes": {"system": {"cpu": "3"}}}))
+    settings = loads(yaml.safe_dump({**HEAD, "nodes": {"system": {"cpu": "3"}}}))
     running = Running(a_node("n"), a_pod("p"), settings=settings)
     running.state_machine.state.quarantine.put(NodeName("n"), "a test says so", NOW)
     assert [line["feasible"] for line in await running.lines("placement")] == [["n"]]

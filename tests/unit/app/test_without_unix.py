@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.cli.main import main, make_parser
+from tests.support.configuration import HEADER
 from tests.support.manifests import GROUP, node_labels, node_manifest, pod_manifest
 
 #: Runs the command lines of its input one after another, and prints the exit code of each as the last line.
@@ -47,7 +48,7 @@ def test_commands_that_ask_a_file_or_describe_themselves_run(tmp_path: Path) -> 
     pods = [pod_manifest("a", cpu="3", on="n1"), pod_manifest("web-2", cpu="3", nodeSelector={GROUP: "blue"})]
     cluster, config = tmp_path / "cluster.json", tmp_path / "slackwater.yaml"
     cluster.write_text(json.dumps({"kind": "List", "items": [*nodes, *pods]}))
-    config.write_text("apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n")
+    config.write_text(HEADER)
     (commands,) = (each.choices for each in make_parser()._actions if isinstance(each, argparse._SubParsersAction))
     asked = [[*words, "--cluster", str(cluster), *form] for words in ASKED for form in ([], ["-o", "table"])]
     configured = [["config", name, str(config)] for name in ("check", "rbac")]

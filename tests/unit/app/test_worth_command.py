@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slackwater.cli.main import main
-from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, pod_manifest
+from tests.support.manifests import GROUP, Obj, node_labels, node_manifest, owned_by, pod_manifest
 
 READY = {"conditions": [{"type": "Ready", "status": "True"}]}
 TABLE = "instance type,price per hour\nm5.xlarge,0.20\nr5.xlarge,0.30\n"
@@ -25,8 +25,7 @@ def a_node(name: str, kind: str, *, pool: str = "pool", **labels: str) -> Obj:
 
 
 def a_pod(name: str, on: str, *, cpu: str = "1", owner: bool = True, **meta: Any) -> Obj:
-    own = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True, "uid": "u"}]
-    more = {"ownerReferences": own} if owner else {}
+    more = owned_by("web") if owner else {}
     where: Obj = {"nodeSelector": {GROUP: "pool"}} if owner else {}
     return pod_manifest(name, cpu=cpu, on=on, meta={"uid": name, **more, **meta}, status=READY, **where)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from slackwater.app.leader_election import tls_of
 from slackwater.app.settings import loads
 from slackwater_protocol.agent import AgentRequest, PluginResponse
+from tests.support.configuration import HEADER
 
 PAGE = Path("docs/agents.md").read_text()
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 
 
 def blocks(language: str) -> list[str]:

@@ -18,6 +18,7 @@ from slackwater.app.counterfactual.lines import written
 from slackwater.app.settings import loads
 from slackwater.cli.main import main, make_parser
 from slackwater_protocol.agent import AgentRequest
+from tests.support.configuration import HEADER
 from tests.support.counterfactual_logs import BEGAN
 from tests.support.manifests import node_manifest, pod_manifest
 from tests.support.pages import PROGRAMS, Command, commands, needs_cluster, objects_in, run, snippets
@@ -25,7 +26,6 @@ from tests.support.pages import PROGRAMS, Command, commands, needs_cluster, obje
 COMMANDS: Final = tuple(commands())
 PARSER: Final = make_parser()
 SNIPPETS: Final = tuple(snippets())
-HEADER: Final = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 GUIDES: Final = Path("docs/guides").absolute()
 #: Texts that name a command and are none, as they lack what it needs.
 MENTIONS: Final = frozenset(

@@ -28,7 +28,7 @@ from slackwater.snapshot.snapshot_replica import SnapshotReplica
 from tests.support.answers import json_of
 from tests.support.builders import a_pod as plain_pod
 from tests.support.builders import whole_cluster
-from tests.support.manifests import Obj, node_manifest, pod_manifest
+from tests.support.manifests import Obj, node_manifest, owned_by, pod_manifest
 
 _MINE = "mine"
 _GPU = "nvidia.com/gpumem"
@@ -50,8 +50,7 @@ def a_node(name: str, zone: str, cpu: str = "4") -> Obj:
 
 
 def a_pod(name: str, on: str | None = None, *, scheduler: str = _MINE, owner: str | None = "web", **more: Any) -> Obj:
-    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "controller": True, "uid": "u"}]
-    meta = {"labels": {"app": "web"}, "uid": f"uid-{name}", **({} if owner is None else {"ownerReferences": owners})}
+    meta = {"labels": {"app": "web"}, "uid": f"uid-{name}", **({} if owner is None else owned_by(owner))}
     return pod_manifest(name, on=on, meta=meta, schedulerName=scheduler, **more)
 
 

@@ -17,6 +17,7 @@ from slackwater.app.notifications import notification_loop
 from slackwater.app.settings import Settings, SettingsError, loads
 from slackwater.controllers.notifications.loop import Undelivered
 from slackwater.model.ids import Instant
+from tests.support.configuration import HEADER
 
 pytestmark = pytest.mark.anyio
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -143,8 +144,7 @@ async def test_a_certificate_of_nobody_is_refused(tmp_path: Path) -> None:
 
 
 def configured(url_file: Path, more: str = "") -> Settings:
-    head = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
-    return loads(f"{head}notifications: {{webhook: {{urlFile: {url_file}, allowedHosts: [127.0.0.1]}}{more}}}")
+    return loads(f"{HEADER}notifications: {{webhook: {{urlFile: {url_file}, allowedHosts: [127.0.0.1]}}{more}}}")
 
 
 async def test_the_loop_posts_what_the_metrics_say_once_and_again_after_a_fault(tmp_path: Path) -> None:
@@ -187,6 +187,5 @@ async def test_nothing_is_posted_unless_a_webhook_is_configured() -> None:
 
 
 def test_a_webhook_without_a_host_is_refused() -> None:
-    head = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
     with pytest.raises(SettingsError, match=r"notifications\.webhook\.allowedHosts: got no host, want the host of"):
-        loads(f"{head}notifications: {{webhook: {{urlFile: /url, allowedHosts: []}}}}")
+        loads(f"{HEADER}notifications: {{webhook: {{urlFile: /url, allowedHosts: []}}}}")

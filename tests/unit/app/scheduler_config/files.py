@@ -10,8 +10,8 @@ from slackwater.app.scheduler_config.config_tree import Finding
 from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.scheduler_config.transport import CertificateNames
 from slackwater.app.settings import Settings, loads
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 #: Slackwater binds, and kube-scheduler chooses.
 BINDS = loads(HEADER + "extender: {bind: true}\n")
 CLEAN: dict[str, Any] = yaml.safe_load(generate(Settings(), kubeconfig=None, extender_url=None))

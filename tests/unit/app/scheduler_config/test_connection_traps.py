@@ -4,7 +4,8 @@ import pytest
 
 from slackwater.app.scheduler_config.transport import CertificateNames
 from slackwater.app.settings import Settings, loads
-from tests.unit.app.scheduler_config.files import HEADER, REMOVED, X, changed, found, https, traps
+from tests.support.configuration import HEADER
+from tests.unit.app.scheduler_config.files import REMOVED, X, changed, found, https, traps
 
 
 def test_https_without_a_ca_verifies_nothing() -> None:

@@ -7,8 +7,8 @@ from slackwater.app.scheduler_config.check import check
 from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.scheduler_config.transport import CertificateNames
 from slackwater.app.settings import Settings, SettingsError, loads
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 TLS = "listeners: {extender: {tls: {certFile: /tls/own.crt, keyFile: k}}}\n"
 MUTUAL_TLS = (
     "listeners: {extender: {tls: {certFile: /tls/own.crt, keyFile: k, clientCAFile: /tls/clients.crt}}}\n"

@@ -14,6 +14,7 @@ from slackwater.fit.plugins.inter_pod_affinity import PodAffinityScoring
 from slackwater.fit.plugins.node_resources import ResourceScoring
 from slackwater.fit.plugins.pod_topology_spread import DefaultSpread
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION
+from tests.support.configuration import HEADER
 
 
 def a_file(folder: Path, **profile: Any) -> str:
@@ -102,8 +103,7 @@ def test_a_file_without_the_profile_is_refused(tmp_path: Path) -> None:
 def test_serve_names_a_file_that_it_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "slackwater.yaml"
     missing = tmp_path / "missing.yaml"
-    kind = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
-    config.write_text(f"{kind}extender: {{schedulerConfig: {missing}}}\n")
+    config.write_text(f"{HEADER}extender: {{schedulerConfig: {missing}}}\n")
     assert main(["serve", "--config", str(config)]) != 0
     assert "extender.schedulerConfig" in (error := capsys.readouterr().err)
     assert "missing.yaml" in error

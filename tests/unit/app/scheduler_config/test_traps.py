@@ -10,7 +10,8 @@ from slackwater.app.scheduler_config.check import unfollowed
 from slackwater.app.scheduler_config.config_tree import load_scheduler_file
 from slackwater.app.scheduler_config.generate import generate
 from slackwater.app.settings import Settings, UnreadableSettings, loads
-from tests.unit.app.scheduler_config.files import BINDS, CLEAN, HEADER, REMOVED, X, binding, changed, found, traps
+from tests.support.configuration import HEADER
+from tests.unit.app.scheduler_config.files import BINDS, CLEAN, REMOVED, X, binding, changed, found, traps
 
 
 def test_a_clean_file_has_no_findings() -> None:

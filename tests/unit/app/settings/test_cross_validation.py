@@ -3,8 +3,8 @@
 import pytest
 
 from slackwater.app.settings import SettingsError, loads
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 GROUPS = "autoscaler.nodeGroups"
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from slackwater.app.settings import Settings, loads, notes, unsupported
-
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+from tests.support.configuration import HEADER
 
 
 def test_the_defaults_need_no_note() -> None:

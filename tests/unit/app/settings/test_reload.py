@@ -9,8 +9,7 @@ from slackwater.app.settings import Settings, live, loads
 from slackwater.app.settings.reload import NEEDS, needs
 from slackwater.configuration.problems import Steps
 from slackwater.configuration.values import Section
-
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
+from tests.support.configuration import HEADER
 
 
 def keys(section: Section, at: Steps = ()) -> Iterator[Steps]:

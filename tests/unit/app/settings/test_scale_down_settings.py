@@ -12,13 +12,13 @@ from slackwater.controllers.scaledown.policy import GroupPolicy, PriorityGroup
 from slackwater.model.disruption_budgets import NodeDisruptionBudget
 from slackwater.model.nodegroups import GroupName
 from tests.support import installed
+from tests.support.configuration import HEAD
 from tests.support.nodegroups import a_group
 
 
 def settings(scale_down: dict[str, Any] | None = None, **more: Any) -> Settings:
-    header = {"apiVersion": "config.slackwater.dev/v1alpha1", "kind": "SlackwaterConfiguration"}
     autoscaler = {"scaleDown": scale_down or {}, **more.pop("autoscaler", {})}
-    return loads(yaml.safe_dump({**header, "autoscaler": autoscaler, **more}))
+    return loads(yaml.safe_dump({**HEAD, "autoscaler": autoscaler, **more}))
 
 
 def test_durations_become_seconds_shares_stay_and_the_names_are_those_of_the_file() -> None:

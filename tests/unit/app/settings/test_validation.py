@@ -10,8 +10,8 @@ import yaml
 from slackwater.app.settings import Settings, SettingsError, UnreadableSettings, load, loads
 from slackwater.app.settings.reading import REMOVED
 from slackwater_protocol.durations import MINUTE, SECOND
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 GROUP = "autoscaler: {nodeGroups: [{name: pool-a, "
 
 

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from slackwater.app.settings import Settings, SettingsError, UnreadableSettings, loads, reload, watch_settings
+from tests.support.configuration import HEADER
 
-HEADER = "apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n"
 START = HEADER + "schedulerName: start\n"
 OTHER = HEADER + "schedulerName: other\n"
 BAD = HEADER + "extender: {weight: 0}\n"
