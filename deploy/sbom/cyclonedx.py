@@ -9,7 +9,6 @@ from cyclonedx.model import component as model
 from cyclonedx.model.bom import Bom, BomMetaData
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from deploy.sbom.inventory import Component, Inventory
@@ -22,6 +21,8 @@ def text(inventory: Inventory, *, created: datetime, serial: UUID) -> str:
     bom = Bom(components=known.values(), serial_number=serial, metadata=BomMetaData(component=subject, timestamp=created))
     for purl, part in {**known, inventory.subject.purl: subject}.items():
         bom.register_dependency(part, [known[need] for need in inventory.needs.get(purl, ())])
+    from cyclonedx.validation.json import JsonStrictValidator  # takes a second or two: it compiles a grammar
+
     written = JsonV1Dot6(bom).output_as_string(indent=2)
     if (wrong := JsonStrictValidator(SchemaVersion.V1_6).validate_str(written)) is not None:
         raise ValueError(f"not valid CycloneDX 1.6: {wrong}")

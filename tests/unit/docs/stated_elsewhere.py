@@ -2,8 +2,9 @@
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -262,9 +263,15 @@ OTHERS: Final[tuple[Stated, ...]] = (
 # --- statuses -------------------------------------------------------------------------------------------------------------
 
 
+@cache
+def _paths(document: str) -> dict[str, Any]:
+    """The paths of an OpenAPI document, which takes a second to read."""
+    return dict(yaml.safe_load(Path(f"openapi/{document}.yaml").read_text())["paths"])
+
+
 def _responses(document: str, path: str) -> dict[str, str]:
     """The descriptions of a path's answers by status, by the OpenAPI document."""
-    [operation] = yaml.safe_load(Path(f"openapi/{document}.yaml").read_text())["paths"][path].values()
+    [operation] = _paths(document)[path].values()
     return {status: answer["description"] for status, answer in operation["responses"].items()}
 
 

@@ -4,7 +4,8 @@ import ast
 import builtins
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 from typing import Final
@@ -13,29 +14,35 @@ import pytest
 
 from tests.unit.docs.test_names_in_pages import PAGES
 
-MODULES: Final = {
-    path: ast.parse(path.read_text("utf-8"))
-    for root in ("service/src", "protocol/src")
-    for path in sorted(Path(root).rglob("*.py"))
-}
 _BLOCK: Final = re.compile(r"(?:^|\n\n)((?:    .*(?:\n|$)|\n(?=    ))+)")
 #: What is no diagram, list or formula: a statement that begins so, or a call and nothing else on the line.
 _CODE: Final = re.compile(
     r"(?:async |await |with |for |return |from \w|import \w|(?:\w+, )*\w+ = \w[\w.]*\()|[\w.]+\(.*\)(?: *#.*| ->.*)?$",
     re.MULTILINE,
 )
-#: Every name that a module defines or assigns, and every method and attribute.
-_DEFINED: Final = {
-    name
-    for module in MODULES.values()
-    for node in ast.walk(module)
-    for name in (
-        getattr(node, "name", None),
-        getattr(node, "attr", None) if isinstance(getattr(node, "ctx", None), ast.Store) else None,
-        node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else None,
+
+
+@cache
+def modules() -> Mapping[Path, ast.Module]:
+    """Read when a test needs them: each worker imports this file, and few of its tests run there."""
+    files = (path for root in ("service/src", "protocol/src") for path in sorted(Path(root).rglob("*.py")))
+    return {path: ast.parse(path.read_text("utf-8")) for path in files}
+
+
+@cache
+def defined() -> frozenset[str]:
+    """Every name that a module defines or assigns, and every method and attribute."""
+    return frozenset(
+        name
+        for module in modules().values()
+        for node in ast.walk(module)
+        for name in (
+            getattr(node, "name", None),
+            getattr(node, "attr", None) if isinstance(getattr(node, "ctx", None), ast.Store) else None,
+            node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else None,
+        )
+        if name
     )
-    if name
-}
 
 
 def examples(text: str) -> Iterator[str]:
@@ -53,7 +60,7 @@ def unknown_calls(example: str) -> set[str]:
     called = {
         getattr(node.func, "id", getattr(node.func, "attr", "")) for node in ast.walk(found) if isinstance(node, ast.Call)
     }
-    return {name for name in called - own - _DEFINED if not hasattr(builtins, name)} - _LIBRARIES
+    return {name for name in called - own - defined() if not hasattr(builtins, name)} - _LIBRARIES
 
 
 #: Functions of libraries and arguments that examples call.
@@ -64,7 +71,7 @@ _DOCUMENTED: Final = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunc
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    for path, module in MODULES.items():
+    for path, module in modules().items():
         for node in ast.walk(module):
             if isinstance(node, _DOCUMENTED) and (text := ast.get_docstring(node)):
                 yield f"{path}: {getattr(node, 'name', '')}", text

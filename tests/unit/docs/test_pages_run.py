@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -83,6 +84,7 @@ def is_mention(command: Command) -> bool:
     return kind is not None and args.name is None and "/" not in kind
 
 
+@cache
 def kind_of(command: Command) -> str:
     program, *rest = command.words
     if elsewhere(command):
@@ -96,12 +98,9 @@ def kind_of(command: Command) -> str:
     return program if program in {"make", "slackwater"} else "unknown"
 
 
-KINDS: Final = {command: kind_of(command) for command in COMMANDS}
-
-
 def of_kind(kind: str) -> list[Command]:
     """The first of each text."""
-    return sorted({each.text: each for each in reversed(COMMANDS) if KINDS[each] == kind}.values())
+    return sorted({each.text: each for each in reversed(COMMANDS) if kind_of(each) == kind}.values())
 
 
 def place(found: Command) -> str:
