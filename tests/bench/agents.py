@@ -56,7 +56,7 @@ class _Round:
 
 async def measure(options: Options, tell: WriteFrame) -> Report:
     """A round is a few seconds by the clock, and as long for each of the two servers as fast as it goes."""
-    nodes, agents = options.nodes or 5000, options.pods or (500 if options.quick else 10_000)
+    nodes, agents = options.nodes or 5000, options.pods or (200 if options.quick else 10_000)
     rounds, seconds = options.rounds or (1 if options.quick else 5), 2.0 if options.quick else 10.0
     results = []
     with _server("--nodes", nodes, "--agents", agents, "--pods", _PODS) as ports:

@@ -64,8 +64,8 @@ _P99, _SERVING, _WHOLE = Goal(at_most=10.0), Goal(at_most=50.0), Goal(at_most=1.
 
 async def measure(options: Options, tell: WriteFrame) -> Report:
     """One run; its loops are the rounds."""
-    nodes = options.nodes or (1000 if options.quick else 5000)
-    pending = options.pods or (4000 if options.quick else 22_000)
+    nodes = options.nodes or (300 if options.quick else 5000)
+    pending = options.pods or (1500 if options.quick else 22_000)
     loops = options.rounds or (2 if options.quick else _LOOPS)
     async with a_service() as service:
         await fill(service, nodes, pending)

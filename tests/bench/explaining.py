@@ -42,9 +42,9 @@ _LARGE: Final = Amounts(MilliCpu(20_000), Bytes(1 << 30))
 
 async def measure(options: Options, tell: WriteFrame) -> Report:
     """One run; its questions are the rounds."""
-    nodes = options.nodes or (300 if options.quick else 5000)
-    pending = options.pods or (1000 if options.quick else 22_000)
-    rounds = options.rounds or (10 if options.quick else 60)
+    nodes = options.nodes or (100 if options.quick else 5000)
+    pending = options.pods or (400 if options.quick else 22_000)
+    rounds = options.rounds or (4 if options.quick else 60)
     async with a_service() as service, _running(planning_process(service)) as process:
         await fill(service, nodes, pending)
         service.state_machine.apply(PodSeen(_large()), service.clock())

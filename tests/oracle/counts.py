@@ -8,9 +8,10 @@ from tests.oracle.real import Line
 from tests.oracle.reasons import known, wanted, wanted_with_devices
 
 #: Fewer clusters than this say nothing about what the generator exercises.
-ENOUGH_CLUSTERS = 2000
+ENOUGH_CLUSTERS = 800
 _SHARE = 0.01
-_TIMES = 500
+#: Of a plug-in that rejects first in fewer than `_SHARE` of the pairs, so often for each cluster.
+_TIMES = 0.25
 
 
 class EventCounts:
@@ -55,8 +56,8 @@ class EventCounts:
         wants = wanted_with_devices(version) if self.devices else wanted(version)
         for plugin in () if self.devices else dict.fromkeys(plugin for plugin, _ in sorted(wants)):
             times = self.first[plugin]
-            if times < _TIMES * self.clusters / ENOUGH_CLUSTERS and times < _SHARE * self.pairs:
-                yield f"{plugin} was the first to reject {times} of {self.pairs} pairs, want 1 % or 500 in 2,000 clusters"
+            if times < _TIMES * self.clusters and times < _SHARE * self.pairs:
+                yield f"{plugin} was the first to reject {times} of {self.pairs} pairs, want 1 % or one in four clusters"
         for plugin, reason in sorted(wants - set(self.reasons)):
             yield f"{plugin} never said: {reason}"
 
