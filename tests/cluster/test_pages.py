@@ -34,7 +34,7 @@ from tests.support.configuration import HEADER
 from tests.support.controlplane.build import Binaries
 from tests.support.controlplane.stack import ControlPlane
 from tests.support.pages import PAGES, Command, objects_in, run
-from tests.unit.docs.test_pages_run import KINDS, SNIPPETS, place
+from tests.unit.docs.test_pages_run import SNIPPETS, kinds, place
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -85,10 +85,10 @@ def reader(cluster: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def to_type() -> list[Command]:
     """The commands that ask a cluster, and those of their blocks that go on with what it answered; each text once."""
-    asking = {(each.page, each.block) for each, kind in KINDS.items() if each.block and kind == "cluster"}
+    asking = {(each.page, each.block) for each, kind in kinds().items() if each.block and kind == "cluster"}
     wanted = (
         each
-        for each, kind in KINDS.items()
+        for each, kind in kinds().items()
         if kind == "cluster" or (kind == "slackwater" and (each.page, each.block) in asking)
     )
     return [*{each.text.partition(" #")[0].strip(): each for each in wanted}.values()]

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from importlib.util import find_spec
@@ -84,7 +85,6 @@ def is_mention(command: Command) -> bool:
     return kind is not None and args.name is None and "/" not in kind
 
 
-@cache
 def kind_of(command: Command) -> str:
     program, *rest = command.words
     if elsewhere(command):
@@ -98,9 +98,15 @@ def kind_of(command: Command) -> str:
     return program if program in {"make", "slackwater"} else "unknown"
 
 
+@cache
+def kinds() -> Mapping[Command, str]:
+    """Of all commands. Parsing them takes a second, which only a worker that asks for it spends."""
+    return {command: kind_of(command) for command in COMMANDS}
+
+
 def of_kind(kind: str) -> list[Command]:
     """The first of each text."""
-    return sorted({each.text: each for each in reversed(COMMANDS) if kind_of(each) == kind}.values())
+    return sorted({each.text: each for each in reversed(COMMANDS) if kinds()[each] == kind}.values())
 
 
 def place(found: Command) -> str:
@@ -109,8 +115,8 @@ def place(found: Command) -> str:
 
 def test_it_is_known_of_every_command_who_runs_it() -> None:
     assert [place(each) for each in of_kind("unknown")] == []
-    kinds = {kind: len(of_kind(kind)) for kind in ("make", "slackwater", "cluster", "module", "elsewhere")}
-    assert min(kinds.values()) > 8, kinds
+    counts = {kind: len(of_kind(kind)) for kind in ("make", "slackwater", "cluster", "module", "elsewhere")}
+    assert min(counts.values()) > 8, counts
     assert {elsewhere(each) for each in COMMANDS} == {None, *ELSEWHERE}
     assert {each.text for each in COMMANDS} >= MENTIONS
     assert [test for test in re.findall(r"tests/[\w/.]+", " ".join(ELSEWHERE.values())) if not Path(test).exists()] == []
