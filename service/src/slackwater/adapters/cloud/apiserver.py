@@ -52,6 +52,20 @@ def check_seen(group: GroupName, *, target: int, seen: int) -> None:
         raise ProviderError("conflict", group, f"the target is {target}, not {seen}")
 
 
+def check_growth(group: GroupName, *, target: int, seen: int, to: int, most: int) -> None:
+    """As `check_seen`; raises a `limit`, too, if the group may not have so many nodes."""
+    check_seen(group, target=target, seen=seen)
+    if to > most:
+        raise ProviderError("limit", group, f"got {to} nodes, want at most {most}")
+
+
+def check_lowering(group: GroupName, *, target: int, seen: int, to: int, least: int) -> None:
+    """As `check_seen`; raises a `limit`, too, if the group must have more nodes."""
+    check_seen(group, target=target, seen=seen)
+    if to < least:
+        raise ProviderError("limit", group, f"got {to} nodes, want at least {least}")
+
+
 @dataclass(frozen=True, slots=True)
 class Undecoded:
     """An object of a list that is not as its type says: its metadata, its JSON, and what is wrong with it."""

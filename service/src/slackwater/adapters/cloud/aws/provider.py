@@ -17,7 +17,7 @@ from typing import Any, Final
 import anyio
 import structlog
 
-from slackwater.adapters.cloud.apiserver import bounded, check_seen, each
+from slackwater.adapters.cloud.apiserver import bounded, check_growth, check_seen, each
 from slackwater.adapters.cloud.aws.activities import launch_failures
 from slackwater.adapters.cloud.aws.client import AwsClient, is_throttled
 from slackwater.adapters.cloud.aws.groups import GroupFinder, Machine, ScalingGroup
@@ -155,11 +155,9 @@ class AwsProvider(AwsGroups):
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 there = await self._present(group)
-                check_seen(group, target=there.target, seen=seen)
+                check_growth(group, target=there.target, seen=seen, to=to, most=there.max_size)
                 if "Launch" in there.suspended:
                     raise ProviderError("limit", group, _SUSPENDED.format("Launch"))
-                if to > there.max_size:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at most {there.max_size}")
                 await self._resize(group, to)
                 self._lacking[group] = self._now()  # failures before this launch say nothing about it
 

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads
-from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
+from slackwater.adapters.cloud.apiserver import bounded, check_growth, check_lowering, each, repeated
 from slackwater.adapters.cloud.clusterapi import annotations, inventory
 from slackwater.adapters.cloud.clusterapi.annotations import Limits
 from slackwater.adapters.cloud.clusterapi.inventory import Holdings
@@ -203,16 +203,12 @@ class ClusterApiProvider(ClusterApiGroups):
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._read(group)
-        check_seen(group, target=group_state.replicas, seen=seen)
-        if to > group_state.limits.max_size:
-            raise ProviderError("limit", group, f"got {to} nodes, want at most {group_state.limits.max_size}")
+        check_growth(group, target=group_state.replicas, seen=seen, to=to, most=group_state.limits.max_size)
         return await self._objects.scale(group_state.id, group_state.item, to=to)
 
     async def _lowered(self, group: GroupName, marks: _Marks, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._read(group)
-        check_seen(group, target=group_state.replicas, seen=seen)
-        if to < group_state.limits.min_size:
-            raise ProviderError("limit", group_state.group, f"got {to} nodes, want at least {group_state.limits.min_size}")
+        check_lowering(group, target=group_state.replicas, seen=seen, to=to, least=group_state.limits.min_size)
         held = await self._held(group_state)
         running = sum(instance.state == "running" for instance in inventory.instances(group_state.item, held))
         if to < running:

@@ -15,7 +15,7 @@ import grpc
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from slackwater.adapters.cloud.apiserver import bounded, check_seen, each
+from slackwater.adapters.cloud.apiserver import bounded, check_growth, check_lowering, each
 from slackwater.adapters.cloud.externalgrpc import client as rpc
 from slackwater.adapters.cloud.externalgrpc import reading
 from slackwater.adapters.cloud.externalgrpc.client import Client
@@ -182,9 +182,7 @@ class ExternalGrpcProvider(ExternalGrpcGroups):
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 limits = await self._limits(group)
-                check_seen(group, target=await self._target(group), seen=seen)
-                if to > limits.maxSize:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at most {limits.maxSize}")
+                check_growth(group, target=await self._target(group), seen=seen, to=to, most=limits.maxSize)
                 request = pb.NodeGroupIncreaseSizeRequest(id=group, delta=to - seen)
                 await self._client.ask(rpc.INCREASE_SIZE, request, group=group)
 
@@ -192,9 +190,7 @@ class ExternalGrpcProvider(ExternalGrpcGroups):
         with bounded(group, timeout_seconds):
             async with self._locks[group]:
                 limits = await self._limits(group)
-                check_seen(group, target=await self._target(group), seen=seen)
-                if to < limits.minSize:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at least {limits.minSize}")
+                check_lowering(group, target=await self._target(group), seen=seen, to=to, least=limits.minSize)
                 # Servers should check this themselves; one that does not would delete nodes.
                 exist = sum(instance.state == "running" for instance in await self._instances(group))
                 if to < exist:

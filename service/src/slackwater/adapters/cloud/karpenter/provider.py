@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads
-from slackwater.adapters.cloud.apiserver import Undecoded, bounded, check_seen, each, repeated
+from slackwater.adapters.cloud.apiserver import Undecoded, bounded, check_growth, check_lowering, each, repeated
 from slackwater.adapters.cloud.karpenter import objects
 from slackwater.adapters.cloud.karpenter.instance_types import Offering
 from slackwater.adapters.cloud.karpenter.objects import ClaimWire, PoolWire
@@ -254,18 +254,14 @@ class KarpenterProvider(KarpenterGroups):
         with bounded(group, timeout_seconds):
             async with self._lock:
                 state, id_, shown = await self._read(group)
-                check_seen(group, target=shown.target, seen=seen)
-                if to > shown.max_size:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at most {shown.max_size}")
+                check_growth(group, target=shown.target, seen=seen, to=to, most=shown.max_size)
                 await self._create(state, id_, to - seen)
 
     async def lower(self, group: GroupName, *, seen: int, to: int, timeout_seconds: float) -> None:
         with bounded(group, timeout_seconds):
             async with self._lock:
                 state, id_, shown = await self._read(group)
-                check_seen(group, target=shown.target, seen=seen)
-                if to < 0:
-                    raise ProviderError("limit", group, f"got {to} nodes, want at least 0")
+                check_lowering(group, target=shown.target, seen=seen, to=to, least=0)
                 vanished = [name for name, gone in self._vanished.items() if gone.group == group][: seen - to]
                 waiting = _given_up_first(state.by_variant.get(id_, ()))
                 running = seen - len(waiting) - len(vanished)

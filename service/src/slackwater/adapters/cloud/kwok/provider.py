@@ -11,7 +11,7 @@ from typing import Final, Literal
 import anyio
 
 from slackwater.adapters.api_calls import ApiCalls, ApiReads
-from slackwater.adapters.cloud.apiserver import bounded, check_seen, each, repeated
+from slackwater.adapters.cloud.apiserver import bounded, check_growth, check_lowering, each, repeated
 from slackwater.adapters.cloud.kwok import nodes
 from slackwater.adapters.cloud.kwok.node_creation import Arrivals
 from slackwater.adapters.cloud.kwok.nodes import (
@@ -172,10 +172,8 @@ class KwokProvider(KwokGroups):
 
     async def _grown(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._group_state(group)
-        check_seen(group, target=group_state.target, seen=seen)
         known, quota = group_state.group, group_state.group.simulated_failures.quota
-        if to > known.max_size:
-            raise ProviderError("limit", known.name, f"got {to} nodes, want at most {known.max_size}")
+        check_growth(group, target=group_state.target, seen=seen, to=to, most=known.max_size)
         if quota is not None and to > quota:
             raise ProviderError("quota", known.name, f"got {to} nodes, the quota is {quota}")
         machines = _after_all(group_state).with_more(to - seen, self._now())
@@ -183,9 +181,7 @@ class KwokProvider(KwokGroups):
 
     async def _lowered(self, group: GroupName, *, seen: int, to: int) -> Literal[True] | None:
         group_state = await self._group_state(group)
-        check_seen(group, target=group_state.target, seen=seen)
-        if to < group_state.group.min_size:
-            raise ProviderError("limit", group, f"got {to} nodes, want at least {group_state.group.min_size}")
+        check_lowering(group, target=group_state.target, seen=seen, to=to, least=group_state.group.min_size)
         machines = group_state.machines.without(self._given_up(group_state, seen - to))
         return await self._record.write(group_state.page, group, machines)
 
