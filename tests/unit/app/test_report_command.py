@@ -25,9 +25,10 @@ from slackwater.app.counterfactual.lines import (
     Waits,
     written,
 )
+from slackwater.app.html_page import page_of
 from slackwater.app.report.answer import ReportAnswer
 from slackwater.app.report.log_files import LONGEST_LINE, LogFiles, log_files
-from slackwater.app.report.page import page
+from slackwater.app.report.page import view_of
 from slackwater.app.report.report import NoReport, report_answer
 from slackwater.app.report.series import MOST_BUCKETS, Series
 from slackwater.cli.main import main
@@ -162,7 +163,7 @@ def test_a_service_that_serves_is_compared_with_the_cluster_as_it_was() -> None:
     answer = of([*lines, came("b", "real", 3, 8), *minutes(3, 4, 1, None)])
     assert (answer.saved, answer.decisions.rest, [each.side for each in answer.sides]) == (None, None, ["real"])
     assert moneys(answer) == {7: Decimal(-3), 8: Decimal(1)}
-    assert page(answer).count("with Slackwater") == 2, "in the title"
+    assert page_of(view_of(answer)).count("with Slackwater") == 2, "in the title"
 
 
 def test_both_sides_begin_again_after_a_restart() -> None:
@@ -242,7 +243,7 @@ def test_a_log_with_nothing_in_it_says_what_was_found(body: bytes, want: str) ->
 def test_a_log_that_has_only_begun_is_a_report() -> None:
     answer = of([BEGAN])
     assert (answer.counted_seconds, answer.sides[0].money, answer.saved is not None) == (0.0, "0.00", True)
-    assert "No sample was written yet." in page(answer)
+    assert "No sample was written yet." in page_of(view_of(answer))
 
 
 def test_lines_that_cannot_be_read_are_left_out_and_counted() -> None:
@@ -258,7 +259,7 @@ def test_a_decision_that_the_log_has_lost_still_has_its_money() -> None:
     answer = of([line for line in STORY if not (isinstance(line, Decision) and line.number == 3)])
     (lost,) = [each for each in answer.decisions.listed if each.number == 3]
     assert (lost.action, lost.money) == ("", "1.00")
-    assert "the log does not have it any more" in page(answer)
+    assert "the log does not have it any more" in page_of(view_of(answer))
 
 
 def test_the_table_is_this(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +307,7 @@ class Checked(HTMLParser):
 
 
 def test_the_page_is_whole_and_alone() -> None:
-    text = page(of(STORY))
+    text = page_of(view_of(of(STORY)))
     checked = Checked(text)
     assert text.startswith("<!doctype html>")
     assert (checked.open, checked.elsewhere) == ([], [])

@@ -1,10 +1,9 @@
 """Writes a report as one file of HTML: no script, no resource from elsewhere; for a phone's screen and for print.
 
-In: a title, the main figures, tables, notes, and what the report has besides. The style is the dashboard's. Invariant: every
-text is escaped, but for `parts`, which are HTML already.
+The style is the dashboard's. Invariant: every text is escaped, but for the plots, which are HTML already.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -54,25 +53,38 @@ class Table:
     note: str = ""
 
 
-def page_of(title: str, headline: Iterable[Headline], parts: Iterable[str], notes: Iterable[str], *, style: str = "") -> str:
-    """The whole page. `parts`: HTML, between the headline and the notes; `style`: of the parts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportView:
+    """What a report shows: its main figures, its tables and what they rest on. A page has `plots`, HTML, and their `style`,
+    too."""
+
+    title: str
+    headline: Sequence[Headline]
+    tables: Sequence[Table]
+    notes: Sequence[str]
+    plots: str = ""
+    style: str = ""
+
+
+def page_of(view: ReportView) -> str:
+    """The whole page."""
     look = resources.files("slackwater.adapters.http.dashboard").joinpath("static/look.css").read_text("utf-8")
     cards = "".join(
         f'<div class="card"><p class="dim">{escape(name)}</p><p class="large">{escape(figure)}</p><p>{escape(more)}</p></div>'
-        for name, figure, more in headline
+        for name, figure, more in view.headline
     )
-    rests_on = "".join(f"<li>{escape(text)}</li>\n" for text in notes)
-    body = "\n".join(parts)
+    rests_on = "".join(f"<li>{escape(text)}</li>\n" for text in view.notes)
+    body, title = view.plots + "\n".join(map(_table_part, view.tables)), escape(view.title)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
-        f"<style>\n{look}{_STYLE}{style}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
+        f"<style>\n{look}{_STYLE}{view.style}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
         f'<div class="cards">{cards}</div>\n{body}\n<h2>What this rests on</h2>\n'
         f"<ul>\n{rests_on}</ul>\n</main>\n</body>\n</html>\n"
     )
 
 
-def table_part(table: Table) -> str:
+def _table_part(table: Table) -> str:
     head = "".join(f"<th{_kind(at, table)}>{escape(text)}</th>" for at, text in enumerate(table.head))
     rows = "\n".join("<tr>" + "".join(_cell(at, text, table) for at, text in enumerate(row)) + "</tr>" for row in table.rows)
     wide = ' class="wide"' if len(table.head) > _MOST_COLUMNS else ""

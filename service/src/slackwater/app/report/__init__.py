@@ -3,7 +3,7 @@
 
 with log_files("shadow.log") as log:                # `log_files`: the log's files, oldest first
     answer = report_answer(log, since_seconds=86_400)    # `report`
-page(answer)                                        # `page`: one file of HTML
+page_of(view_of(answer))                            # `page`, `app.html_page`: one file of HTML
 
 - `window`: which time counts.
 - `totals`: nodes, money, pending pods and evictions of each side.

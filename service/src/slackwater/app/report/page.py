@@ -1,9 +1,8 @@
-"""Writes the report as one file of HTML (`app.html_page`), with plots of both sides over time."""
+"""What the report shows, with plots of both sides over time."""
 
-from collections.abc import Iterator
 from typing import Final
 
-from slackwater.app.html_page import page_of, table_part
+from slackwater.app.html_page import ReportView
 from slackwater.app.report.answer import Metric, ReportAnswer
 from slackwater.app.report.plots import STYLE, plot
 from slackwater.app.report.tables import SIDE_NAMES, headline, tables
@@ -16,15 +15,15 @@ _TITLES: Final[dict[Metric, str]] = {
 }
 
 
-def page(answer: ReportAnswer) -> str:
-    """The whole page."""
-    title = "Slackwater beside this cluster" if answer.saved is not None else "This cluster with Slackwater"
-    return page_of(title, headline(answer), _parts(answer), (*answer.assumptions, *answer.notes), style=STYLE)
-
-
-def _parts(answer: ReportAnswer) -> Iterator[str]:
+def view_of(answer: ReportAnswer) -> ReportView:
     plots = (
         plot(metric, _TITLES[metric].format(answer.currency), lines, SIDE_NAMES) for metric, lines in answer.series.items()
     )
-    yield f'<h2>Over time</h2>\n<div class="plots">\n{"".join(plots)}\n</div>'
-    yield from map(table_part, tables(answer))
+    return ReportView(
+        title="Slackwater beside this cluster" if answer.saved is not None else "This cluster with Slackwater",
+        headline=[*headline(answer)],
+        plots=f'<h2>Over time</h2>\n<div class="plots">\n{"".join(plots)}\n</div>\n',
+        tables=[*tables(answer)],
+        notes=(*answer.assumptions, *answer.notes),
+        style=STYLE,
+    )

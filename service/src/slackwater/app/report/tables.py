@@ -1,4 +1,4 @@
-"""The report's figures as tables of texts, for the terminal and for the page."""
+"""The report's figures as tables of texts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from slackwater.app.html_page import Headline, Table
+from slackwater.app.html_page import Headline, ReportView, Table
 from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, UseAnswer, WorthAnswer
 from slackwater.model.texts import count_text, time_text
 
@@ -21,7 +21,16 @@ def horizon_text(answer: WorthAnswer) -> str:
     return f"{answer.horizon_seconds / 3600:g} h" if rest or not days else count_text(days, "day")
 
 
-def headline(answer: WorthAnswer) -> Iterator[Headline]:
+def view_of(answer: WorthAnswer) -> ReportView:
+    return ReportView(
+        title="What Slackwater is worth to this cluster",
+        headline=[*_headline(answer)],
+        tables=[*_tables(answer)],
+        notes=(*answer.assumptions, *answer.remarks, *(f"not judged: {each}" for each in answer.skipped)),
+    )
+
+
+def _headline(answer: WorthAnswer) -> Iterator[Headline]:
     now, end, rounds, unit = answer.total.now, answer.total.end, answer.rounds, answer.currency
     basis = "priced by the formula" if answer.basis == "formula" else f"prices: {answer.basis}"
     yield (
@@ -45,7 +54,7 @@ def headline(answer: WorthAnswer) -> Iterator[Headline]:
     yield "evictions", f"{rounds.evictions:,}", f"over {time_text(rounds.seconds)}, with the budgets and the parallelism set"
 
 
-def tables(answer: WorthAnswer) -> Iterator[Table]:
+def _tables(answer: WorthAnswer) -> Iterator[Table]:
     for key, title in _TITLES.items():
         yield _of_nodes(title, answer.by[key], answer)
     yield _of_stays(answer)

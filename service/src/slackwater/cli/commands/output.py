@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from slackwater.app.html_page import Headline, Table
+    from slackwater.app.html_page import ReportView
     from slackwater.app.settings import Settings
 
 #: Larger tables are not drawn by `rich`, which would take seconds.
@@ -64,38 +64,26 @@ def add_report_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", dest="output", choices=("table", "json", "html"), default="table", help="default: table")
 
 
-AnswerT = TypeVar("AnswerT")
+def report_lines(output: str, answer: object, view: "ReportView") -> Iterator[str]:
+    """A report as lines: the answer as JSON, a page of HTML, or its main figures, its tables, and what it rests on."""
+    import msgspec
 
+    from slackwater.app.html_page import page_of
 
-def report_lines(
-    output: str,
-    answer: AnswerT,
-    *,
-    page: Callable[[AnswerT], str],
-    headline: "Callable[[AnswerT], Iterable[Headline]]",
-    tables: "Callable[[AnswerT], Iterable[Table]]",
-    notes: Iterable[str],
-) -> Iterator[str]:
-    """A report as lines: JSON, a page of HTML, or its main figures, its tables, and what it rests on."""
     if output == "json":
-        import msgspec
-
         yield msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()
-    elif output == "html":
-        yield page(answer).rstrip("\n")
-    else:
-        yield from _report_text(headline(answer), tables(answer), notes)
-
-
-def _report_text(headline: "Iterable[Headline]", tables: "Iterable[Table]", notes: Iterable[str]) -> Iterator[str]:
-    for name, figure, more in headline:
+        return
+    if output == "html":
+        yield page_of(view).rstrip("\n")
+        return
+    for name, figure, more in view.headline:
         yield f"{name}: {figure} ({more})"
-    for table in tables:
+    for table in view.tables:
         yield ""
         yield table.title
         yield from columns([table.head, *table.rows], right=table.right)
     yield ""
-    yield from notes
+    yield from view.notes
 
 
 def _table_lines(rows: Sequence[tuple[str, ...]], right: Collection[int]) -> Iterator[str]:

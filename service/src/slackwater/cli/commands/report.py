@@ -15,7 +15,6 @@ from slackwater.cli.commands.ops_client import add_listener, fetch_parts, url_of
 from slackwater.cli.commands.output import BAD_INPUT, NOT_FOUND, CommandFailed, add_report_output, name_of, report_lines
 
 if TYPE_CHECKING:
-    from slackwater.app.report.answer import ReportAnswer
     from slackwater.app.report.log_files import LogFiles
 
 _DESCRIPTION: Final = """\
@@ -77,6 +76,7 @@ def _seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
+    from slackwater.app.report.page import view_of
     from slackwater.app.report.report import NoReport, report_answer
 
     if args.log is not None and (args.url or args.kubeconfig or args.context):
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
             answer = report_answer(log, since_seconds=args.since)
     except NoReport as error:
         raise CommandFailed([f"{source}: {error}"], code=NOT_FOUND if args.log is None else BAD_INPUT) from error
-    for line in _lines(args.output, answer):
+    for line in report_lines(args.output, answer, view_of(answer)):
         print(line)
     return 0
 
@@ -116,11 +116,3 @@ def _fetch(args: argparse.Namespace, file: BinaryIO) -> None:
     from slackwater.app.report.report import LEAD_SECONDS
 
     fetch_parts(file.write, f"/report?{urlencode({'since': f'{args.since + LEAD_SECONDS:.0f}s'})}", args)
-
-
-def _lines(output: str, answer: "ReportAnswer") -> Iterator[str]:
-    from slackwater.app.report.page import page
-    from slackwater.app.report.tables import headline, tables
-
-    notes = (*answer.assumptions, *answer.notes)
-    return report_lines(output, answer, page=page, headline=headline, tables=tables, notes=notes)

@@ -3,7 +3,6 @@
 import argparse
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +16,6 @@ from slackwater.cli.commands.simulate_common import add_group_label, add_version
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Settings
-    from slackwater.app.worth.answer import WorthAnswer
     from slackwater.app.worth.use import Use
 
 _DESCRIPTION: Final = """\
@@ -80,6 +78,7 @@ def _horizon(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from slackwater.app.simulation import SimulationError
+    from slackwater.app.worth.tables import view_of
 
     _check(args)
     try:
@@ -96,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         raise failed(error) from error
     if unknown:
         print(f"use is not known: {unknown}", file=sys.stderr)
-    print("\n".join(_lines(args.output, answer)))
+    print("\n".join(report_lines(args.output, answer, view_of(answer))))
     return 0
 
 
@@ -143,11 +142,3 @@ def _priced(settings: "Settings", table: str | None) -> "Settings":
     prices = (settings.autoscaler.prices or Prices()).model_copy(update={"table": table})
     autoscaler = settings.autoscaler.model_copy(update={"prices": prices})
     return settings.model_copy(update={"autoscaler": autoscaler})
-
-
-def _lines(output: str, answer: "WorthAnswer") -> Iterator[str]:
-    from slackwater.app.worth.page import page
-    from slackwater.app.worth.tables import headline, tables
-
-    notes = (*answer.assumptions, *answer.remarks, *(f"not judged: {text}" for text in answer.skipped))
-    return report_lines(output, answer, page=page, headline=headline, tables=tables, notes=notes)
