@@ -5,13 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import aiohttp
 import anyio
 import orjson
-import yaml
 
 from slackwater.app import rbac
 from slackwater.app.settings import Settings
@@ -21,6 +19,7 @@ from tests.bench.options import PATIENCE_SECONDS, BenchFailed
 from tests.cluster.support.audit_tail import SERVICE_TOO
 from tests.support.controlplane.build import build
 from tests.support.controlplane.component import Component, Launch
+from tests.support.controlplane.launches import AUDIT_RULES
 from tests.support.controlplane.stack import ControlPlane, until_ready
 
 NODES_PATH: Final = "/api/v1/nodes"
@@ -127,24 +126,19 @@ async def a_stage(
     """
     # Security: which ports are tried.
     ports = FreePorts(Random())
-    with TemporaryDirectory() as folder:
-        policy = Path(folder) / "audit-policy.yaml"
-        policy.write_text(yaml.safe_dump(SERVICE_TOO))
-        # Of a flag that is given twice the last counts.
-        arguments = {"kube-apiserver": [f"--audit-policy-file={policy}"]} if reads_too else {}
-        async with (
-            ControlPlane(
-                build(),
-                kwok=kwok,
-                controllers=controllers,
-                ports=ports,
-                arguments=arguments,
-                ready_within_seconds=PATIENCE_SECONDS,
-            ) as cp,
-            cp.session(connections=_CONNECTIONS) as api,
-        ):
-            # The logs of what we start lie beside the control plane's, which are kept where a run failed.
-            stage = Stage(control_plane=cp, api=api, ports=ports, folder=cp.logs)
-            for item in rbac.rights(settings, rbac.user("slackwater")):
-                await stage.create(rbac.collection_path(item), [item])
-            yield stage
+    async with (
+        ControlPlane(
+            build(),
+            kwok=kwok,
+            controllers=controllers,
+            ports=ports,
+            audited=SERVICE_TOO if reads_too else AUDIT_RULES,
+            ready_within_seconds=PATIENCE_SECONDS,
+        ) as cp,
+        cp.session(connections=_CONNECTIONS) as api,
+    ):
+        # The logs of what we start lie beside the control plane's, which are kept where a run failed.
+        stage = Stage(control_plane=cp, api=api, ports=ports, folder=cp.logs)
+        for item in rbac.rights(settings, rbac.user("slackwater")):
+            await stage.create(rbac.collection_path(item), [item])
+        yield stage

@@ -30,6 +30,7 @@ OBJECTS: Final = [
     for item in yaml.safe_load_all((DEPLOY / name).read_text())
 ]
 USER: Final = "system:serviceaccount:kube-system:slackwater"
+ALL_OF_THE_ACCOUNT: Final = ({"level": "Metadata", "users": [USER]},)
 ACCOUNT: Final = "/api/v1/namespaces/kube-system/serviceaccounts/slackwater"
 _PLURALS: Final = {
     "NetworkPolicy": "networkpolicies",
@@ -68,13 +69,7 @@ async def cluster(
     anyio_backend: str, binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """A control plane of its own, as other tests use the same names; all that the account asks is logged."""
-    folder = tmp_path_factory.mktemp("deploy")
-    policy = folder / "policy.yaml"
-    rules = [{"level": "Metadata", "users": [USER]}, {"level": "None"}]
-    policy.write_text(yaml.safe_dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
-    # Of a flag that is given twice the last counts.
-    arguments = {"kube-apiserver": [f"--audit-policy-file={policy}"]}
-    async with ControlPlane(binaries, directory=folder / "control-plane", arguments=arguments) as cp:
+    async with ControlPlane(binaries, directory=tmp_path_factory.mktemp("deploy"), audited=ALL_OF_THE_ACCOUNT) as cp:
         yield cp
 
 

@@ -70,12 +70,7 @@ async def test_a_pod_that_waits_and_its_nodes_are_explained(stage: Stage, ground
     nodes = await ground.make_nodes(3, cpu="2")
     service = await stage.up()
     await ground.make_pods([a_pod("big", cpu="3")])
-
-    async def reported() -> bool:
-        pod = (await ground.pods())["big"]
-        return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
-
-    await eventually(reported, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
+    await ground.until_refused("big")
     code, said = await command("explain", "pod", f"{ground.name}/big", "--url", ops_url(service))
     answer = json.loads(said)
     assert code == 0

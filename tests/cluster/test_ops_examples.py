@@ -19,7 +19,6 @@ from tests.cluster.support.bodies import Json, a_pod
 from tests.cluster.support.ground import Ground
 from tests.cluster.support.stage import Stage
 from tests.cluster.test_history import until_reported
-from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.anyio, pytest.mark.cluster]
 
@@ -81,12 +80,7 @@ async def test_what_is_answered_is_what_the_document_says(stage: Stage, ground: 
     await ground.make_pods([a_pod("web-0", cpu="1"), a_pod("web-1", cpu="1")])
     await ground.until_bound(2, within_seconds=60)
     await ground.make_pods([a_pod("large", cpu="6")])
-
-    async def reported() -> bool:
-        pod = (await ground.pods())["large"]
-        return any(condition.get("reason") == "Unschedulable" for condition in pod["status"].get("conditions", ()))
-
-    await eventually(reported, lambda yes: yes, within_seconds=60, wanted="kube-scheduler has called it unschedulable")
+    await ground.until_refused("large")
     objects = {"/explain/pods/{namespace}/{name}": f"/explain/pods/{ground.name}/large"}
     objects["/history/pods/{namespace}/{name}"] = f"/history/pods/{ground.name}/large"
     await until_reported(service, f"pods/{ground.name}/large", "refused")

@@ -16,12 +16,11 @@ import aiohttp
 import anyio
 import anyio.to_thread
 import pytest
-import yaml
 
 from slackwater.sandbox.free_ports import FreePorts
 from tests.cluster.support.audit_tail import AuditTail
 from tests.cluster.support.bodies import a_node, a_pod
-from tests.cluster.test_deploy import ACCOUNT, USER, path_of
+from tests.cluster.test_deploy import ACCOUNT, ALL_OF_THE_ACCOUNT, USER, path_of
 from tests.controlplane.talk import create, is_running, read_until
 from tests.helm.program import build, rendered, the
 from tests.image.pod import Account, Pod
@@ -54,11 +53,7 @@ def objects(ports: dict[str, int]) -> list[dict[str, Any]]:
 @pytest.fixture
 async def cluster(anyio_backend: str, binaries: Binaries, tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """A control plane whose audit log has everything that the account asks."""
-    policy = tmp_path / "policy.yaml"
-    rules = [{"level": "Metadata", "users": [USER]}, {"level": "None"}]
-    policy.write_text(yaml.safe_dump({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
-    arguments = {"kube-apiserver": [f"--audit-policy-file={policy}"]}
-    async with ControlPlane(binaries, directory=tmp_path / "control-plane", arguments=arguments) as cp:
+    async with ControlPlane(binaries, directory=tmp_path / "control-plane", audited=ALL_OF_THE_ACCOUNT) as cp:
         yield cp
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from slackwater_protocol.durations import parse_duration, seconds
 from slackwater_protocol.names import GATE, TO_BE_DELETED_TAINT
-from tests.cluster.support.bodies import Json, a_pod
+from tests.cluster.support.bodies import Json, a_deployment, a_pod
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.requests_formula import counts, quantity
 from tests.cluster.support.same_state import over_total, same_state
@@ -61,13 +61,6 @@ def settings_of(ground: Ground) -> dict[str, Any]:
             "scaleDown": {"unneededTime": "10s", "delayAfterAdd": "10s", "delayAfterFailure": "10s"},
         },
     }
-
-
-def a_deployment(name: str, replicas: int, cpu: str) -> Json:
-    pod = a_pod(name, cpu=cpu, memory="64Mi", labels={"app": name})
-    template = {"metadata": {"labels": {"app": name}}, "spec": {**pod["spec"], "restartPolicy": "Always"}}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
 
 
 class Load:
@@ -172,7 +165,7 @@ async def test_whatever_dies_or_hangs_afterwards_all_laws_hold_and_every_pod_run
     await ground.make_nodes(3, cpu="8")
     service = await stage.up(settings_of(ground), kubeconfig=stage.control_plane.kubeconfig("admin"))
     for name, cpu in zip(WORKLOADS, ("300m", "500m", "700m"), strict=True):
-        await ground.create(_DEPLOYMENTS.format(ground.name), a_deployment(name, 10, cpu))
+        await ground.create(_DEPLOYMENTS.format(ground.name), a_deployment(name, 10, cpu=cpu))
     async with stage.control_plane.session() as api, anyio.create_task_group() as group:
         watch = Watch(api, service)
         group.start_soon(load.run)

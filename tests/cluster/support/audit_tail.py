@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.controlplane.launches import POLICY
+from tests.support.controlplane.launches import AUDIT_RULES
 
 #: The account of the service as a shadow.
 SHADOW: Final = "system:serviceaccount:kube-system:slackwater-shadow"
 #: Everything that the service asks, reads and Events too; of all others what the control plane keeps anyway.
-SERVICE_TOO: Final[dict[str, Any]] = {
-    **POLICY,
-    "rules": [{"level": "Metadata", "users": ["slackwater", SHADOW]}, *POLICY["rules"]],
-}
+SERVICE_TOO: Final[tuple[dict[str, Any], ...]] = ({"level": "Metadata", "users": ["slackwater", SHADOW]}, *AUDIT_RULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,15 @@ def a_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": dict(labels or {})}, "spec": whole}
 
 
+def a_deployment(name: str, replicas: int, *, cpu: str) -> Json:
+    """A Deployment of pods of one container, with the label `app`."""
+    labels = {"app": name}
+    pod = a_pod(name, cpu=cpu, memory="64Mi", labels=labels)
+    template = {"metadata": {"labels": labels}, "spec": {**pod["spec"], "restartPolicy": "Always"}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+
+
 def of_every_shape(number: int, *, overhead: str) -> Json:
     """The `number`-th of pods that ask for room in each of the `N_SHAPES` ways Kubernetes has; `overhead`: a RuntimeClass.
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.cluster.support.bodies import Json, a_pod
+from tests.cluster.support.bodies import Json, a_deployment
 from tests.cluster.support.ground import MERGE_PATCH, Ground
 from tests.cluster.support.removals import History
 from tests.support.waiting import eventually
@@ -62,10 +62,7 @@ class Fallen:
         await self.guard("stuck", {"app": "stuck"}, maxUnavailable=0)
 
     def a_deployment(self, name: str, replicas: int, *, cpu: int | None = None) -> Json:
-        pod = a_pod(name, cpu=f"{cpu or CPU // self.per_node}m", memory="64Mi", labels={"app": name})
-        template = {"metadata": {"labels": {"app": name}}, "spec": {**pod["spec"], "restartPolicy": "Always"}}
-        spec = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
-        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+        return a_deployment(name, replicas, cpu=f"{cpu or CPU // self.per_node}m")
 
     async def guard(self, name: str, labels: Mapping[str, str], **spec: Any) -> None:
         body = {"selector": {"matchLabels": dict(labels)}, **spec}

@@ -4,7 +4,7 @@ In: paths and ports. Out: a `Launch`. No feature gate is set. A comment at each 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -171,20 +171,19 @@ def kube_scheduler(place: LaunchContext, *, name: str, port: int, config: Path, 
     )
 
 
-#: The audit policy: logs writes, without their bodies. Writes of Leases and Events are not logged, because they would be most
-#: of the file.
-POLICY: Final[dict[str, Any]] = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "None", "verbs": ["get", "list", "watch"]},
-        {"level": "None", "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
-        {"level": "None", "resources": [{"group": group, "resources": ["events"]} for group in ("", "events.k8s.io")]},
-        {"level": "None", "users": ["system:apiserver"]},
-        {"level": "Metadata"},
-    ],
-}
+#: The rules of the audit policy: logs writes, without their bodies. Writes of Leases and Events are not logged, because they
+#: would be most of the file.
+AUDIT_RULES: Final[tuple[dict[str, Any], ...]] = (
+    {"level": "None", "verbs": ["get", "list", "watch"]},
+    {"level": "None", "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
+    {"level": "None", "resources": [{"group": group, "resources": ["events"]} for group in ("", "events.k8s.io")]},
+    {"level": "None", "users": ["system:apiserver"]},
+    {"level": "Metadata"},
+)
+
+
+def audit_policy(rules: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": [*rules]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from signal import SIGCONT, Signals
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import aiohttp
 import anyio
@@ -93,8 +93,8 @@ class ControlPlane:
     """An async context manager that runs a control plane; the module's docstring has an example.
 
     Files are written to `directory`, where the logs remain; None: to a temporary folder, which is removed unless the block ends
-    with an error. `arguments` are appended to the command line of each component, by its name. Entering raises ComponentFailed
-    or NotReady, with the end of the log in the message.
+    with an error. `arguments` are appended to the command line of each component, by its name. `audited`: the rules of the
+    audit policy. Entering raises ComponentFailed or NotReady, with the end of the log in the message.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class ControlPlane:
         controllers: bool = False,
         kwok: bool = True,
         arguments: Mapping[str, Sequence[str]] | None = None,
+        audited: Sequence[Mapping[str, Any]] = launches.AUDIT_RULES,
         ports: FreePorts | None = None,
         ready_within_seconds: float = 60.0,
     ) -> None:
@@ -113,6 +114,7 @@ class ControlPlane:
         self._controllers = controllers
         self._kwok = kwok
         self._arguments = arguments or {}
+        self._audited = audited
         self._ports = ports or FreePorts(random.Random())
         self._ready_within_seconds = ready_within_seconds
         self._components: dict[str, Component] = {}
@@ -153,7 +155,7 @@ class ControlPlane:
 
     @property
     def audit_log(self) -> Path:
-        """The API server's audit log of all writes; `launches.bind_requests` reads it."""
+        """The API server's audit log, by default of all writes; `launches.bind_requests` reads it."""
         return self._layout.audit_log
 
     def kubeconfig(self, account: str) -> Path:
@@ -258,7 +260,7 @@ class ControlPlane:
         self._tls = ssl.create_default_context(cafile=str(pki.ca_file))
         self._accounts = make_accounts()
         write_token_file(self._layout.tokens, list(self._accounts.values()))
-        self._layout.audit_policy.write_text(yaml.safe_dump(launches.POLICY))
+        self._layout.audit_policy.write_text(yaml.safe_dump(launches.audit_policy(self._audited)))
 
     async def _start_everything(self) -> None:
         place, take = self._place, self._ports.take
