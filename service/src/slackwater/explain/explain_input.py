@@ -9,10 +9,10 @@ snapshot. Deliberately absent: how the snapshot is filled (`snapshot.snapshot_re
 (`search`).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import DisruptionBudget, Node, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.running_pods import PodsByRow, RunningPod
+from slackwater.snapshot.running_pods import NotedPods, RunningPod
 
 #: The number in the name of a node that `NewNode` adds. Plans number upcoming nodes from 0, so the names differ.
 _FIRST_OF_OURS: Final = 1_000_000
@@ -45,7 +45,7 @@ class ExplainInput:
     """
 
     snapshot: ClusterSnapshot
-    running_pods: PodsByRow
+    running_pods: NotedPods
     pending: Mapping[PodUid, Pod] = field(default_factory=dict)
     budgets: tuple[DisruptionBudget, ...] | None = None
     replicas: Targets | None = None
@@ -81,8 +81,12 @@ class ExplainInput:
 class EditedRunningPods:
     """The running pods of each row: those of `below`, replaced by the values of `edits` (None: removed)."""
 
-    below: PodsByRow
+    below: NotedPods
     edits: Mapping[PodUid, RunningPod | None]
+
+    def notes(self, _key: Hashable) -> dict[NodeName, Any]:
+        """As of `NotedPods`; nothing is noted for longer than one reader."""
+        return {}
 
     def on(self, row: Row) -> list[RunningPod]:
         found = (self.edits.get(running_pod.pod.uid, running_pod) for running_pod in self.below.on(row))

@@ -27,7 +27,7 @@ import numpy as np
 from slackwater.fit.assumed_claims import assume_claims, has_claims
 from slackwater.fit.domain_limits import counts_itself, in_sequence, own_limits
 from slackwater.fit.failure import concerning
-from slackwater.fit.feasible_nodes import feasible
+from slackwater.fit.feasible_nodes import feasible, feasible_on
 from slackwater.fit.plugins.inter_pod_affinity import matches_all_its_terms, term_counter
 from slackwater.fit.plugins.node_resources import asked_lines
 from slackwater.fit.plugins.pod_topology_spread import TOPOLOGY_SPREAD, hard_constraints, rows_with_labels
@@ -207,7 +207,7 @@ class _Packing:
                 self._put_one(kind, np.array([pod]), np.array([hint]))
             return
         # If several pods have the same hint, the first ones get it, as many as the row takes.
-        fits = feasible(self._snapshot, kind).feasible[hints]
+        fits = feasible_on(self._snapshot, kind, hints)
         pods, hints = pods[fits], hints[fits]
         rows, steps = np.unique(hints, return_inverse=True)
         # For each pod, how many pods before it have the same hint.
@@ -269,7 +269,8 @@ class _Packing:
     def _put_one(self, kind: KindId, pods: Rows, order: Rows) -> int:
         """Places a single pod as `_put_some` would, at half the cost, since there are no limits among copies. Returns the
         number placed, 0 or 1."""
-        fits = feasible(self._snapshot, kind).feasible[order]
+        alone = len(order) == 1
+        fits = feasible_on(self._snapshot, kind, order) if alone else feasible(self._snapshot, kind).feasible[order]
         at = int(fits.argmax()) if len(fits) else 0
         if not len(fits) or not fits[at]:
             return 0

@@ -127,6 +127,18 @@ def _judge_itself(pod: Pod, facts: RuleFacts) -> Verdict:
     return known[1]
 
 
+def lasting_verdict(pod: Pod, facts: RuleFacts) -> Verdict | None:
+    """The verdict of the rules about the pod itself (`judge` then asks its budgets), if that changes only with the pod and the
+    policy; None if time, budgets or its controller decide it, too."""
+    if is_placeholder(pod):
+        return _MOVE
+    if pod.overdue_at is not None or pod.eviction_facts.do_not_disrupt or facts.policy.custom_controllers:
+        return None
+    if facts.policy.system_pods and pod.key.namespace == _SYSTEM_NAMESPACE:
+        return next((verdict for rule in _BEFORE_SYSTEM if (verdict := rule(pod, facts)) is not None), None)
+    return _judge_itself(pod, facts)
+
+
 def _first_word(pod: Pod, facts: RuleFacts) -> Verdict:
     return next((verdict for rule in RULES if (verdict := rule(pod, facts)) is not None), _MOVE)
 
@@ -249,6 +261,9 @@ RULES: Final = (
     judge_not_safe_to_evict,
     judge_local_storage,
 )
+
+#: Those that come before the rule that asks about a pod's budgets and age.
+_BEFORE_SYSTEM: Final = RULES[: RULES.index(judge_system)]
 
 
 def _judge_budget(pod: Pod, facts: RuleFacts) -> Verdict | None:

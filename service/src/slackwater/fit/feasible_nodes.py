@@ -112,6 +112,21 @@ def feasible(snapshot: ClusterSnapshot, kind: KindId, *, without: Collection[Pre
     return Verdicts(codes)
 
 
+def feasible_on(snapshot: ClusterSnapshot, kind: KindId, rows: Rows) -> Mask:
+    """Which of these rows are feasible for the equivalence group, shape (len(rows),). For few rows this costs less than
+    `feasible`."""
+    numbered = snapshot.of(kind)
+    if numbered.asks.resource_claims or numbered.asks.container_devices or refused(snapshot, numbered) is not None:
+        return feasible(snapshot, kind).feasible[rows]
+    disabled = profile_of(snapshot.facts.profiles, numbered.kind).disabled
+    mask: Mask = np.ones(len(rows), np.bool_)
+    for predicate in predicates_of(snapshot.facts.kubernetes):
+        part = None if predicate.name in disabled else predicate.part(snapshot, numbered)
+        if part is not None:
+            mask &= _codes(snapshot, numbered, predicate, part)[rows] == 0
+    return mask
+
+
 def _given_up(snapshot: ClusterSnapshot, kind: NumberedGroup, codes: Codes) -> Verdicts:
     """Replaces the verdicts by a refusal of the pod if kube-scheduler fails on one of the nodes, since it then ends the pod's
     scheduling cycle with an error."""

@@ -50,6 +50,10 @@ class Disruptions:
         """How many disruptions a budget still allows; below 0 if more were used up."""
         return self._left[namespace, name]
 
+    def least(self, pod: Pod) -> int | None:
+        """How many disruptions the tightest budget of the pod still allows; None if it has no budget."""
+        return min((self._left[budget] for budget in self.of(pod)), default=None)
+
     def covers(self, pod: Pod) -> bool:
         """Whether any budget selects the pod."""
         return bool(self.of(pod))
@@ -66,6 +70,12 @@ class Disruptions:
         """The budgets that do not allow the pod to be disrupted now, as (namespace, name)."""
         refusing = [budget for budget in self.of(pod) if self._left[budget] < 1]
         return refusing if pod.ready else [budget for budget in refusing if budget not in self._unready_may_go]
+
+    def allow_each(self, pods: Iterable[Pod]) -> bool:
+        """Does each pod, judged alone, have at most one budget, and does that allow a disruption now, whatever the state of the
+        pod? Pods of one workload have the same budgets."""
+        left = self._left
+        return not left or all(not (of := self.of(pod)) or (len(of) == 1 and left[of[0]] > 0) for pod in pods)
 
     def allow_all(self, pods: Iterable[Pod]) -> bool:
         """Whether the budgets allow all the pods to be disrupted at the same time."""

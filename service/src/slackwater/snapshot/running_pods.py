@@ -1,11 +1,11 @@
 """The pods on each row. A snapshot itself has only the number of pods of each equivalence group."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from slackwater.model.ids import Row
+from slackwater.model.ids import NodeName, Row
 from slackwater.model.objects import Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import summed
@@ -28,6 +28,15 @@ class PodsByRow(Protocol):
         ...
 
 
+class NotedPods(PodsByRow, Protocol):
+    """The pods on each row, with notes of readers."""
+
+    def notes(self, key: Hashable) -> dict[NodeName, Any]:
+        """What a reader, which `key` names, notes of the pods on nodes. The note on a node is dropped when its pods change, so
+        it may say only what follows from these pods and the key."""
+        ...
+
+
 class RunningPods:
     """The pods that a snapshot was built from, by row. For 150,000 pods this is built in about 0.3 s."""
 
@@ -40,6 +49,11 @@ class RunningPods:
         self._pods = [found[index][0] for index in order.tolist()]
         self._kinds = snapshot.number(self._pods)
         self._starts = np.searchsorted(rows[order], np.arange(snapshot.n_rows + 1))
+        self._notes: dict[Hashable, dict[NodeName, Any]] = {}
+
+    def notes(self, key: Hashable) -> dict[NodeName, Any]:
+        """As of `NotedPods`; the pods here do not change."""
+        return self._notes.setdefault(key, {})
 
     def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row, in the order of the constructor's argument. Rows that were added later have none."""
@@ -63,9 +77,13 @@ def let_yield(snapshot: ClusterSnapshot, placed: Sequence[tuple[KindId, Row]]) -
 class AtLeast:
     """The pods on each row that are not expendable, for this priority cutoff."""
 
-    def __init__(self, running_pods: PodsByRow, priority: int) -> None:
+    def __init__(self, running_pods: NotedPods, priority: int) -> None:
         self._running_pods = running_pods
         self._priority = priority
+
+    def notes(self, key: Hashable) -> dict[NodeName, Any]:
+        """As of `NotedPods`."""
+        return self._running_pods.notes((key, self._priority))
 
     def on(self, row: Row) -> list[RunningPod]:
         """The pods of a row."""

@@ -12,10 +12,10 @@ absent: how changes are noticed.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from slackwater.model.storage import Storage
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.counters import summed
 from slackwater.snapshot.equivalence_groups import KindId, UnreadLabel
-from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPod, let_yield
+from slackwater.snapshot.running_pods import AtLeast, NotedPods, RunningPod, let_yield
 
 #: If more than this share of all pods changed, rebuilding is cheaper than applying the changes one by one.
 _REBUILD_SHARE: Final = 0.25
@@ -41,6 +41,8 @@ _FEW: Final = 2_000
 _GROWTH: Final = 3
 _FEW_RULES: Final = 20_000
 _FEW_GROUPS: Final = 64
+#: Notes are kept under so many keys. There are two or three; a changed policy brings others.
+_MOST_NOTES: Final = 8
 #: Up to this many changes cost less one by one than as columns.
 _HANDFUL: Final = 64
 _UNNUMBERED: Final = KindId(-1)
@@ -83,17 +85,37 @@ class SnapshotReplica:
         #: Pods that count on a node, by the node's name, whether the node exists or not.
         self._pods_on_node: dict[NodeName, dict[PodUid, RunningPod]] = {}
         self._place: dict[PodUid, NodeName] = {}
+        self._notes: dict[Hashable, dict[NodeName, Any]] = {}
         #: How many pods of each priority have a node.
         self._priorities: Counter[int] = Counter()
         self._free: dict[Row, None] = {}
         self._outside_pods: Sequence[Pod] = ()
         self._rules_at_first = 0
 
+    def notes(self, key: Hashable) -> dict[NodeName, Any]:
+        """As of `NotedPods`."""
+        if key not in self._notes and len(self._notes) == _MOST_NOTES:
+            self._notes.clear()
+        return self._notes.setdefault(key, {})
+
+    def _forget_notes(self, node: NodeName) -> None:
+        for notes in self._notes.values():
+            notes.pop(node, None)
+
     def on(self, row: Row) -> list[RunningPod]:
         """The pods that count on a row, with the numbers of their equivalence groups."""
         return (
             list(self._pods_on_node.get(self.snapshot.facts.nodes[row].name, {}).values()) if row < self.snapshot.n_rows else []
         )
+
+    @property
+    def occupied(self) -> Iterable[NodeName]:
+        """The nodes with pods, whether they exist or not."""
+        return self._pods_on_node.keys()
+
+    def pods_on(self, node: NodeName) -> list[Pod]:
+        """The pods that count on a node."""
+        return [running_pod.pod for running_pod in self._pods_on_node.get(node, {}).values()]
 
     def find(self, uid: PodUid) -> Pod | None:
         """The pod with this UID, with or without a node; None if the replica has none."""
@@ -110,14 +132,14 @@ class SnapshotReplica:
         return [*(running_pod.pod for running_pod in self.bound_pods()), *self.pending.values()]
 
     @contextmanager
-    def yielding_below(self, priority: int) -> Iterator[PodsByRow]:
+    def yielding_below(self, priority: int) -> Iterator[NotedPods]:
         """A trial in which the expendable pods (`Pod.expendable`) yield their room to pods that preempt; it ends with the
         context.
 
         It yields the other pods by row. If there are expendable pods, it looks through all pods.
         """
         with self.snapshot.fork():
-            if not any(pods and found < priority for found, pods in self._priorities.items()):
+            if not self.has_below(priority):
                 yield self
                 return
             expendable = [
@@ -128,6 +150,10 @@ class SnapshotReplica:
             ]
             let_yield(self.snapshot, expendable)
             yield AtLeast(self, priority)
+
+    def has_below(self, priority: int) -> bool:
+        """Has any pod with a node a lower priority?"""
+        return any(pods and found < priority for found, pods in self._priorities.items())
 
     def lowest_priority(self, at_least: int) -> int | None:
         """The lowest priority of the pods that have a node, among priorities of `at_least` or higher; None if there are no such
@@ -282,6 +308,7 @@ class SnapshotReplica:
         if node is None:
             return None
         by_uid = self._pods_on_node[node]
+        self._forget_notes(node)
         running_pod = by_uid.pop(uid)
         self._priorities[running_pod.pod.priority] -= 1
         if not by_uid:
@@ -308,6 +335,7 @@ class SnapshotReplica:
         before = by_uid[pod.uid]
         if before.kind != kind or before.pod.priority != pod.priority:
             return False
+        self._forget_notes(node)
         by_uid[pod.uid] = RunningPod(pod, kind)
         return True
 
@@ -317,6 +345,7 @@ class SnapshotReplica:
             self.pending[pod.uid] = pod
             return False
         self._place[pod.uid] = pod.node
+        self._forget_notes(pod.node)
         self._pods_on_node.setdefault(pod.node, {})[pod.uid] = RunningPod(pod, kind)
         self._priorities[pod.priority] += 1
         return True
@@ -374,6 +403,7 @@ class SnapshotReplica:
             for uid, running_pod in by_uid.items():
                 by_uid[uid] = RunningPod(running_pod.pod, KindId(next(numbers)))
         self._free = {}
+        self._notes.clear()
         self._rules_at_first = self.snapshot.kinds.n_rules
         self.builds += 1
 

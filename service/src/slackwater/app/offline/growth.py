@@ -6,7 +6,7 @@ if the cluster comes from a running service.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,19 +31,21 @@ from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.node_taints import TaintRules
 from slackwater.model.nodegroups import AS_TEMPLATE, GroupName, Membership, NodeGroup
 from slackwater.model.objects import Node, Pod, is_daemon, runs_control_plane
+from slackwater.model.placeholders import HeadroomRequests
 from slackwater.model.prices import PriceBook
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.device_table import DeviceTable
-from slackwater.snapshot.running_pods import AtLeast, PodsByRow, RunningPods, let_yield
+from slackwater.snapshot.running_pods import AtLeast, NotedPods, PodsByRow, RunningPods, let_yield
 from slackwater.snapshot.snapshot_replica import SnapshotReplica
 
 
-def slack_inquiry(cluster: Cluster, settings: Settings) -> SlackInquiry | None:
-    """The slack to plan for; None if slack is switched off, or if neither a rule nor an object asks for any."""
+def slack_inquiry(cluster: Cluster, settings: Settings, pods: Callable[[], Iterable[Pod]]) -> SlackInquiry | None:
+    """The slack to plan for; None if slack is switched off, or if neither a rule nor an object asks for any. `pods`: all pods,
+    looked at if slack is on."""
     policy = slack_policy_of(settings)
     if policy is None:
         return None
-    headroom = asked_by(cluster.pods, cluster.headroom) if settings.autoscaler.slack.headroom else HeadroomDemand()
+    headroom = asked_by(pods(), cluster.headroom) if settings.autoscaler.slack.headroom else HeadroomDemand()
     if not (headroom.pod_headroom or headroom.buffers or any(rule.asks for rule in policy.rules)):
         return None
     return SlackInquiry(policy=policy, now=UnixTime(0.0), headroom=headroom)
@@ -58,7 +60,7 @@ class Grown:
     """
 
     snapshot: ClusterSnapshot
-    running_pods: PodsByRow
+    running_pods: NotedPods
     groups: tuple[GrowableGroup, ...]
     group_of: dict[NodeName, GroupName]
     pending: Sequence[Pod]
@@ -82,8 +84,8 @@ def planned_growth(
 ) -> Grown:
     """Plans a scale-up for the cluster. With `accounting`, nodes have no more room than our own accounting gives them.
 
-    `replica`: a replica of the cluster, in a trial of the caller; None: a snapshot is built. `clock`: by default CPU time,
-    since the answer must not depend on what else the machine does."""
+    `replica`: a replica of the cluster, in a trial of the caller, which has the pods on nodes: those of `cluster` are not read;
+    None: a snapshot is built. `clock`: by default CPU time, since the answer must not depend on what else the machine does."""
     policy = scale_up_policy_of(
         settings,
         priorities=cluster.priorities or NO_PRIORITIES,
@@ -92,14 +94,18 @@ def planned_growth(
         plan_steps=plan_steps,
     )
     cluster = as_accounted(cluster) if accounting else cluster
-    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices)
-    slack, cutoff = slack_inquiry(cluster, settings), policy.pending.expendable_pods_priority_cutoff
+    pods_on = None if replica is None else replica.pods_on
+    groups, group_of, starting = growable_groups(cluster, settings, prices=policy.prices, pods_on=pods_on)
+    cutoff = policy.pending.expendable_pods_priority_cutoff
+    slack = slack_inquiry(cluster, settings, lambda: cluster.pods if replica is None else _asking(replica, cluster.headroom))
     ledger = policy_of(settings).nodes if accounting else None
     snapshot = snapshot_of(cluster, policy=ledger) if replica is None else replica.snapshot
     snapshot.strict_for = EVERY_SCHEDULER if settings.vertical.missing_requests == "reject" else None
     pending, everybody = pending_pods(cluster), replica or RunningPods(snapshot, cluster.pods)
-    let_expendable_yield(snapshot, everybody, cutoff)
-    running_pods = AtLeast(everybody, cutoff)
+    running_pods: NotedPods = everybody
+    if replica is None or replica.has_below(cutoff):
+        let_expendable_yield(snapshot, everybody, cutoff)
+        running_pods = AtLeast(everybody, cutoff)
     demand = pending_demand(pending, rules=policy.pending, now=None, reserved=cluster.awaiting_victims)
     with snapshot.fork():
         for name in starting:
@@ -141,10 +147,16 @@ def removal_groups(
 
 
 def growable_groups(
-    cluster: Cluster, settings: Settings, *, prices: PriceBook | None = None, variants: bool = True
+    cluster: Cluster,
+    settings: Settings,
+    *,
+    prices: PriceBook | None = None,
+    variants: bool = True,
+    pods_on: Callable[[NodeName], Sequence[Pod]] | None = None,
 ) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
     """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming.
-    `variants`: a group whose nodes differ is planned as its variants."""
+    `variants`: a group whose nodes differ is planned as its variants. `pods_on`: the pods on a node; None: those of the
+    cluster."""
     known = cluster.groups
     if known is None:
         known = labelled_groups(cluster.nodes, settings.autoscaler.node_groups)
@@ -153,9 +165,7 @@ def growable_groups(
     for node in cluster.nodes:
         if (name := membership.group_of(node)) is not None:
             by_group.setdefault(name, []).append(node)
-    running_pods: dict[NodeName | None, list[Pod]] = {}
-    for pod in cluster.pods:
-        running_pods.setdefault(pod.node, []).append(pod)
+    pods_on = _by_node(cluster.pods) if pods_on is None else pods_on
     taints = taint_rules_of(settings)
     published = DeviceTable(cluster.devices).published
     groups, group_of, starting = list[GrowableGroup](), dict[NodeName, GroupName](), list[NodeName]()
@@ -168,7 +178,7 @@ def growable_groups(
             return template_of(
                 group,
                 [node for node in some if node.name not in found.starting],
-                pods_on=lambda name: running_pods.get(name, ()),
+                pods_on=pods_on,
                 bought=[each for each in found.bought if own(VariantKey.of(each.node))],
                 daemons=cluster.daemons,
                 taints=taints,
@@ -182,8 +192,7 @@ def growable_groups(
             late = [
                 node.name
                 for node in part.nodes
-                if node.name in found.starting
-                or _awaits(node, part.template, taints, published, pods=running_pods.get(node.name, ()))
+                if node.name in found.starting or _awaits(node, part.template, taints, published, pods=pods_on(node.name))
             ]
             starting += late
             groups.append(
@@ -199,6 +208,25 @@ def growable_groups(
         late_nodes = frozenset(starting)
         group_of |= {node.name: whole.name for node in nodes if node.name not in late_nodes}
     return tuple(groups), group_of, starting
+
+
+def _asking(replica: SnapshotReplica, headroom: HeadroomRequests) -> Iterable[Pod]:
+    """The pods that `asked_by` reads: those whose annotation asks for headroom, or all if objects name controllers."""
+    if headroom.marked or headroom.workloads:
+        return replica.every_pod()
+    notes, found = replica.notes("headroom"), list[Pod]()
+    for name in replica.occupied:
+        if name not in notes:
+            notes[name] = [pod for pod in replica.pods_on(name) if pod.eviction_facts.slack]
+        found += notes[name]
+    return [*found, *replica.pending.values()]
+
+
+def _by_node(pods: Iterable[Pod]) -> Callable[[NodeName], Sequence[Pod]]:
+    found: dict[NodeName | None, list[Pod]] = {}
+    for pod in pods:
+        found.setdefault(pod.node, []).append(pod)
+    return lambda name: found.get(name, ())
 
 
 def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Slices, *, pods: Sequence[Pod]) -> bool:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import numpy as np
+
 from slackwater.app.offline.cluster import Cluster
 from slackwater.app.offline.growth import Grown, planned_growth, removal_groups
 from slackwater.app.offline.scaleup import planning_answer
@@ -19,12 +21,13 @@ from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaledown.replica_plan import running_there, settled
+from slackwater.controllers.scaledown.row_movers import RowMovers
 from slackwater.controllers.scaledown.state import KeptNode, Removable, ScaleDownPlan, ScaleDownState
 from slackwater.controllers.scaleup.outcome import ScaleUpPlan
 from slackwater.fit.drainability import DrainabilityOutcome, DrainPolicy, RuleFacts, judge
 from slackwater.fit.remaining_pdb_tracker import CountedBudgets
 from slackwater.fit.steps import PlanSteps
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, Row, UnixTime
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.ports.whatif_answers import Kept, PlanningAnswer, RemovableNode, ScaleDownAnswer
@@ -84,7 +87,7 @@ def planned_removals(
 ) -> ScaleDownPlan:
     """Plans a scale-down beside the scale-up that was planned for the cluster. `budgets`: with what they allow now; None if
     none are known. A node whose pods have to complete first is kept, since it is not known when they do."""
-    awaited = _awaited(cluster, policy.blocked_by, now)
+    awaited = _awaited(grown, policy.blocked_by, now)
     with removal_input(cluster, grown, budgets, but=awaited) as planning_input:
         plan = plan_scale_down(state, planning_input, policy, now=now, stop=stop)
     waiting = [_waits(name, pod) for name, pod in awaited.items() if name in (planning_input.members or ())]
@@ -124,14 +127,14 @@ def _planning(steps: PlanSteps, scale_up: ScaleUpPlan, *, cut: bool) -> Planning
     return PlanningAnswer(steps=used, cut_by=by)
 
 
-def _awaited(cluster: Cluster, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
+def _awaited(grown: Grown, rules: DrainPolicy, now: UnixTime) -> dict[NodeName, Pod]:
     """The pods that have to complete before their nodes can go (`safe-to-evict: on-completion`), by node."""
-    facts, found = RuleFacts(now=now, policy=rules), dict[NodeName, Pod]()
-    for pod in cluster.pods:
-        if pod.node is None or pod.eviction_facts.safe_to_evict != "on-completion":
-            continue
-        if judge(pod, facts).outcome is DrainabilityOutcome.WAIT:
-            found.setdefault(pod.node, pod)
+    facts, nodes, found = RuleFacts(now=now, policy=rules), grown.snapshot.facts, dict[NodeName, Pod]()
+    movers = RowMovers(grown.running_pods, nodes.nodes, facts)
+    for row in map(Row, np.flatnonzero(nodes.live[: nodes.n_rows]).tolist()):
+        for pod, _ in grown.running_pods.on(row) if movers.lasting(row) is None else ():
+            if pod.eviction_facts.safe_to_evict == "on-completion" and judge(pod, facts).outcome is DrainabilityOutcome.WAIT:
+                found.setdefault(nodes.nodes[row].name, pod)
     return found
 
 

@@ -34,6 +34,7 @@ from slackwater.controllers.scaledown.state import (
     NOTHING_REPLACED,
     KeptNode,
     Removable,
+    Replacing,
     ScaleDownPlan,
     ScaleDownState,
     soft_taints,
@@ -264,30 +265,43 @@ class Rounds:
         plan = self._plan
         if plan is not None and self._replacements.enabled:
             replacing = self._replacements.sense(self._status(plan), self._state)
-            plan.stale = plan.stale or replacing != self._state.replacing
+            plan.stale = plan.stale or self._changes_plans(replacing)
             self._state = replace(self._state, replacing=replacing)
         if plan is None or plan.stale or plan.begun >= self._quota:
             plan = self._planned()
-        if self._begin(plan) or not self._is_idle:
+        if self._begin(plan) or not self._is_idle or self._replace(plan, go_on=True):
             return plan
         if plan.made_at != self.timeline.now:
             plan = self._planned()
             if self._begin(plan):
                 return plan
-        if self._replacements.enabled:
-            self._replace(plan)
+        self._replace(plan, go_on=False)
         return plan
 
-    def _replace(self, plan: _Plan) -> None:
-        """Begins the moves of a consolidation, if one is due, and orders their machines."""
-        status, disruptions = self._status(plan), self._disruptions(plan)
-        wanted = self._replacements.begin(plan.grown, status, self._state, disruptions, self.drains.moved)
-        if wanted is None:
-            return
-        for group, count in wanted.items():
+    def _changes_plans(self, replacing: Replacing) -> bool:
+        """Would a plan of removals be another one by what consolidation replaces now? A move that ended changes nothing, since
+        its nodes are gone, unless some of them stayed."""
+        before, nodes = self._state.replacing, self.cluster.replica.nodes.keys()
+        stayed = any(node in nodes for node in before.replaced.keys() - replacing.replaced.keys())
+        more = replacing.replaced.keys() - before.replaced.keys() or replacing.replacements - before.replacements
+        return bool(stayed or more or replacing.shunned != before.shunned)
+
+    def _replace(self, plan: _Plan, *, go_on: bool) -> bool:
+        """Begins moves, if a plan of consolidation is due, and orders their machines: more of the last plan (`go_on`), or those
+        of a new one. Returns whether any began. Between moves of one plan no other removals are planned: nodes in use are left
+        to consolidation, and no node became empty."""
+        if not self._replacements.enabled:
+            return False
+        status, disruptions, moved = self._status(plan), self._disruptions(plan), self.drains.moved
+        if go_on:
+            wanted = self._replacements.go_on(status, self._state, disruptions, moved)
+        else:
+            wanted = self._replacements.begin(plan.grown, status, self._state, disruptions, moved)
+        for group, count in () if wanted is None else wanted.items():
             self._order(group, count, plan.grown, replacing=True)
-        if not wanted:
+        if wanted is not None and not wanted:
             self.timeline.after(self._interval, lambda: None)  # the next loop removes the nodes
+        return wanted is not None
 
     @property
     def _is_idle(self) -> bool:
@@ -316,7 +330,7 @@ class Rounds:
             self._cooling[group] = until, why
 
     def _planned(self) -> _Plan:
-        cluster, replica, now = self._machines.counted_in(self.cluster.cluster()), self.cluster.replica, self.timeline.now
+        cluster, replica, now = self._machines.counted_in(self.cluster.for_plans()), self.cluster.replica, self.timeline.now
         self._counts.plans += 1
         with replica.snapshot.fork():
             grown = planned_growth(

@@ -41,6 +41,8 @@ class Replacements:
         self.enabled = policy.enabled
         #: May the last plan be used again?
         self._usable = False
+        #: Is another plan due, as `go_on` found?
+        self._is_due = False
         #: The nodes whose replacement it began.
         self._begun = set[NodeName]()
         #: When another plan may begin moves that the last one could not, if nothing else changes; None if none would.
@@ -62,6 +64,24 @@ class Replacements:
         """What scale-down has to know of the moves that run."""
         return self._loop.sense(status, state)
 
+    def go_on(
+        self,
+        status: Mapping[GroupName, NodeGroupStatus],
+        state: ScaleDownState,
+        disruptions: Mapping[GroupName, GroupDisruptions],
+        moved: Mapping[PodUid, UnixTime],
+    ) -> Counter[GroupName] | None:
+        """Begins more moves of the last plan, if a plan is due. Returns the machines to order for them, by growable group; None
+        if no move began. `moved`: when each pod was made for an evicted one."""
+        self._is_due = False
+        if self._loop.inquiry(state) is None:
+            self.next_at = self._unix(self._loop.next_plan_at())
+            return None
+        left = self._left(self._resting(moved))
+        wanted = None if left is None else self._act(left, status, disruptions)
+        self._is_due = left is None or (wanted is None and self.next_at is None)
+        return wanted
+
     def begin(
         self,
         grown: Grown,
@@ -70,26 +90,23 @@ class Replacements:
         disruptions: Mapping[GroupName, GroupDisruptions],
         moved: Mapping[PodUid, UnixTime],
     ) -> Counter[GroupName] | None:
-        """Begins moves, if a plan is due: more of the last plan, or else those of a new one. Returns the machines to order for
-        them, by growable group; None if no move began. `moved`: when each pod was made for an evicted one."""
-        if self._loop.inquiry(state) is None:
-            self.next_at = self._unix(self._loop.next_plan_at())
+        """Begins moves of a new plan, if `go_on` found that one is due. As `go_on`."""
+        if not self._is_due:
             return None
-        now = self._timeline.now
-        resting = frozenset(uid for uid, at in moved.items() if now - at < self.rest_seconds)
-        if (left := self._left(resting)) is not None:
-            wanted = self._act(left, status, disruptions)
-            if wanted is not None or self.next_at is not None:
-                return wanted
-        self.plan, self._begun = self._planned(grown, state, resting), set()
+        self._is_due = False
+        self.plan, self._begun = self._planned(grown, state, self._resting(moved)), set()
         return self._act(self.plan, status, disruptions)
+
+    def _resting(self, moved: Mapping[PodUid, UnixTime]) -> frozenset[PodUid]:
+        now = self._timeline.now
+        return frozenset(uid for uid, at in moved.items() if now - at < self.rest_seconds)
 
     def forget(self) -> None:
         """The next plan is a new one: something changed that no plan of these rounds did."""
         self._usable = False
 
     def _planned(self, grown: Grown, state: ScaleDownState, resting: frozenset[PodUid]) -> ConsolidationPlan:
-        cluster, self._usable = self._cluster.cluster(), True
+        cluster, self._usable = self._cluster.for_plans(), True
         with self._cluster.replica.snapshot.fork():
             return planned_consolidation(
                 cluster,

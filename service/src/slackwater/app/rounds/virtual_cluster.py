@@ -61,12 +61,16 @@ class VirtualCluster:
     # --- what is there ----------------------------------------------------------------------------------------------------
 
     def cluster(self) -> Cluster:
-        """The cluster as plans read it now."""
-        placed = (running_pod.pod for running_pod in self.replica.bound_pods())
+        """The cluster as it is now."""
+        found = self.for_plans()
+        return replace(found, pods=(*(running_pod.pod for running_pod in self.replica.bound_pods()), *found.pods))
+
+    def for_plans(self) -> Cluster:
+        """The cluster as plans on `replica` read it now: without the pods on nodes, which the replica has."""
         return replace(
             self._read,
             nodes=tuple(self.replica.nodes.values()),
-            pods=(*placed, *self.replica.pending.values(), *self._ended),
+            pods=(*self.replica.pending.values(), *self._ended),
             budgets=None if self._read.budgets is None else tuple(map(self._as_left, self._budgets)),
         )
 

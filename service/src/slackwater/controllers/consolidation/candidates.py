@@ -16,14 +16,15 @@ from slackwater.controllers.scaledown.eligibility import EligibilityInput, judge
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScorer
+from slackwater.controllers.scaledown.row_movers import Movers, RowMovers
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState
 from slackwater.controllers.scaledown.utilization import Utilization
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.model.ids import NodeName, PodUid, Row
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod
 from slackwater.model.prices import PriceBook, capacity_type_of
 from slackwater.model.reasons import UnremovableReason
+from slackwater.snapshot.running_pods import RunningPod
 
 #: Every utilization is allowed.
 _UNUSED: Final = Utilization(0.0, "cpu")
@@ -98,8 +99,8 @@ def judged_nodes(
             kept[node.name] = stays
             continue
         price = prices.of(group, node, provider=planning_input.groups[group].price_micros).micros
-        movers, blocked = _movers(planning_input, row, facts, known)
-        own_disruption = 1.0 + scorer.score_of(row, movers).disruption_cost
+        movers, blocked = _movers(planning_input, scorer.movers, row, facts, known)
+        own_disruption = 1.0 + scorer.score(row, movers).disruption_cost
         cost, disruption = cost + price, disruption + own_disruption
         if node.name in known.busy:
             stays = stays or KeptNode(node=node.name, unremovable_reason=UnremovableReason.NODE_BUSY)
@@ -115,18 +116,25 @@ def judged_nodes(
     return Candidates(nodes=tuple(candidates), kept=kept, cost=cost, disruption=disruption)
 
 
-def _movers(planning_input: PlanningInput, row: Row, facts: RuleFacts, known: NodeFacts) -> tuple[list[Pod], KeptNode | None]:
+def _movers(
+    planning_input: PlanningInput, row_movers: RowMovers, row: Row, facts: RuleFacts, known: NodeFacts
+) -> tuple[Movers, KeptNode | None]:
     """The row's pods that would move; and the reason of the first that keeps the node."""
-    movers, blocked = list[Pod](), None
-    node = planning_input.snapshot.facts.nodes[row].name
-    for pod, _ in planning_input.running_pods.on(row):
+    free, node = row_movers.free(row), planning_input.snapshot.facts.nodes[row].name
+    if free is not None:
+        rests = next((pod for pod, _ in free.pods if pod.uid in known.resting), None)
+        reason = UnremovableReason.POD_MOVED_RECENTLY
+        return free, None if rests is None else KeptNode(node=node, unremovable_reason=reason, blocked_by=rests.key)
+    movers, blocked = list[RunningPod](), None
+    for running_pod in planning_input.running_pods.on(row):
+        pod = running_pod.pod
         verdict = judge(pod, facts)
         reason = verdict.unremovable_reason
         if verdict.outcome is DrainabilityOutcome.WAIT:
             reason = UnremovableReason.AWAITS_COMPLETION
         elif verdict.outcome in _MOVES:
-            movers.append(pod)
+            movers.append(running_pod)
             reason = reason or (UnremovableReason.POD_MOVED_RECENTLY if pod.uid in known.resting else None)
         if reason is not None and blocked is None:
             blocked = KeptNode(node=node, unremovable_reason=reason, blocked_by=pod.key)
-    return movers, blocked
+    return Movers.of(movers), blocked

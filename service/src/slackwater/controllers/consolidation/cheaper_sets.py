@@ -21,7 +21,7 @@ from slackwater.controllers.consolidation.market import Market
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.trial import Found, SetNode
 from slackwater.controllers.scaleup.packing.problem import Floats
-from slackwater.model.columns import Int64
+from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.equivalence_groups import KindId
@@ -55,10 +55,11 @@ class CheaperSets:
             if best is None:
                 return
             nodes, found, drafts, names = best.nodes, best.found, best.drafts, dict[int, NodeName]()
+            closed: Rows = np.array([node.candidate.row for node in nodes], np.intp)
             for draft in drafts:
                 if self.made.steps.over():
                     return
-                self.made.make(draft, nodes, found, names)
+                self.made.make(draft, nodes, found, names, closed=closed)
             if len(self.made.moves) == before:
                 return
 
@@ -86,6 +87,8 @@ class CheaperSets:
         return saved - self.made.disruption_price() * sum(each.disruption for each in leaving)
 
     def _is_free(self, candidate: Candidate) -> bool:
+        if candidate.node in self.made.gone:
+            return False
         if candidate.node in self.made.planning_input.arriving or self.made.evacuations.has_rescheduled_pods(candidate.row):
             self.made.keep(candidate.node, UnremovableReason.DESTINATION)
         return candidate.node not in self.made.kept

@@ -33,8 +33,9 @@ _HOUR: Final = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class MadeMoves:
-    """The moves of a plan so far. `kept`: why each node stays, as far as it is known. `free`: the candidates that may still go.
-    `n_present`: the number of rows before any new node. `working`: the working nodes that each group has left."""
+    """The moves of a plan so far. `kept`: why each node stays, as far as it is known. `free`: the candidates that may still go,
+    and perhaps some of those that go (`gone`). `n_present`: the number of rows before any new node. `working`: the working
+    nodes that each group has left."""
 
     planning_input: PlanningInput
     groups: Sequence[GrowableGroup]
@@ -51,6 +52,8 @@ class MadeMoves:
     moves: list[ConsolidationMove] = field(default_factory=list)
     #: For each new node, its row and the position of its move.
     new_rows: dict[NodeName, tuple[Row, int]] = field(default_factory=dict)
+    #: The nodes that go.
+    gone: set[NodeName] = field(default_factory=set)
     #: How many nodes of each group come, by its position.
     opened: Counter[int] = field(default_factory=Counter)
     opened_names: int = 0
@@ -93,15 +96,16 @@ class MadeMoves:
         """What a unit of disruption has to save at least, in micros an hour."""
         return self.rules.policy.min_saving_ratio * self.candidates.cost / max(self.candidates.disruption, 1e-9)
 
-    def make(self, draft: Draft, nodes: Sequence[SetNode], found: Found, names: dict[int, NodeName]) -> None:
-        """Makes the move in the snapshot, if it still pays then. `names`: of the new nodes that are there already."""
+    def make(self, draft: Draft, nodes: Sequence[SetNode], found: Found, names: dict[int, NodeName], *, closed: Rows) -> None:
+        """Makes the move in the snapshot, if it still pays then. `names`: of the new nodes that are there already. `closed`:
+        the rows of the set's nodes (`nodes`)."""
         snapshot, gone = self.planning_input.snapshot, list[tuple[SetNode, Evacuated]]()
         with snapshot.fork() as trial:
             coming = {new: self.open(found.groups[new]) for new in draft.coming}
             known = {**names, **{new: node.name for new, (node, _) in coming.items()}}
             for at, places in zip(draft.leaving, draft.places, strict=True):
                 self.hint(nodes[at], places, found, known)
-                rows = self.rows_for(nodes, nodes[at].candidate, coming)
+                rows = self.rows_for(closed, nodes[at].candidate, coming)
                 evacuated = self.evacuate(nodes[at], rows, self.lacking(nodes[at]))
                 if evacuated is not None:
                     gone.append((nodes[at], evacuated))
@@ -138,14 +142,14 @@ class MadeMoves:
             if name is not None:
                 self.hints[mover.pod.uid] = name
 
-    def rows_for(self, nodes: Sequence[SetNode], leaving: Candidate, coming: Mapping[int, tuple[NewNode, Row]]) -> Rows:
-        """The rows to which pods of the node may go: new ones, then present ones that are not of the set."""
+    def rows_for(self, closed: Rows, leaving: Candidate, coming: Mapping[int, tuple[NewNode, Row]]) -> Rows:
+        """The rows to which pods of the node may go: new ones, then present ones but those that are `closed`."""
         snapshot = self.planning_input.snapshot
         new = [row for row, _ in self.new_rows.values()] + [row for _, row in coming.values()]
         if not (self.rules.policy.allow_spot or leaving.spot):
             new = [row for row in new if capacity_type_of(snapshot.facts.nodes[row]) != "spot"]
         staying = snapshot.facts.live[: self.n_present].copy()
-        staying[[node.candidate.row for node in nodes]] = False
+        staying[closed] = False
         return np.concatenate([np.array(new, np.intp), np.flatnonzero(staying)])
 
     def lacking(self, node: SetNode) -> tuple[UnremovableReason, str] | None:
@@ -215,5 +219,4 @@ class MadeMoves:
         )
         self.new_rows.update((node.name, (row, number)) for node, row in used.values())
         self.opened.update(found.groups[new] for new in used)
-        left = {each.node for each in candidates}
-        self.free = [node for node in self.free if node.candidate.node not in left]
+        self.gone.update(each.node for each in candidates)

@@ -30,6 +30,7 @@ from slackwater.controllers.consolidation.replacement import replace_due
 from slackwater.controllers.consolidation.trial import SetNode, as_new
 from slackwater.controllers.scaledown.eligibility import RemainingMinima
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
+from slackwater.controllers.scaledown.row_movers import RowMovers
 from slackwater.controllers.scaledown.state import KeptNode, ScaleDownState, missing
 from slackwater.controllers.scaleup.groups import GrowableGroup
 from slackwater.controllers.scaleup.growable_groups import price_of_new
@@ -43,6 +44,7 @@ from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
 from slackwater.model.prices import PriceBook
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.equivalence_groups import KindId
+from slackwater.snapshot.running_pods import RunningPod
 from slackwater_protocol.money import decimal_text
 
 _MOVES: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.BLOCK})
@@ -102,6 +104,8 @@ class _Planning:
     steps: PlanSteps
     made: MadeMoves = field(init=False)
     placeholders: PlaceholderPods = field(init=False)
+    row_movers: RowMovers = field(init=False)
+    renewed: dict[NodeName, Sequence[RunningPod]] = field(init=False)
     market: Market = field(init=False)
     template_nodes: TemplateNodes = field(init=False)
     positions: dict[KindId, int] = field(default_factory=dict)
@@ -109,6 +113,8 @@ class _Planning:
     def run(self) -> ConsolidationPlan:
         given, snapshot = self.planning_input, self.planning_input.snapshot
         self.placeholders = PlaceholderPods(given.running_pods)
+        self.row_movers = RowMovers(given.running_pods, snapshot.facts.nodes, self.facts)
+        self.renewed = given.running_pods.notes(("renewed movers", self.facts.policy))
         rows = [Row(row) for row in np.flatnonzero(snapshot.facts.live[: snapshot.n_rows]).tolist()]
         leaving = [row for row in rows if snapshot.facts.nodes[row].name in self.state.deleted_set]
         nodes, hints = snapshot.facts.nodes, dict[PodUid, NodeName]()
@@ -138,13 +144,12 @@ class _Planning:
             replace_due(made)
             CheaperSets(made=made, market=self.market, positions=self.positions).replace()
         names = [nodes[row].name for row in rows]
-        gone = {each.name for move in made.moves for each in move.leaving}
         for node in made.free:
-            if node.candidate.node not in made.kept:
+            if node.candidate.node not in made.kept and node.candidate.node not in made.gone:
                 made.keep(node.candidate.node, *self._why(node, homeless))
         return ConsolidationPlan(
             moves=best_first(made.moves),
-            kept=tuple(made.kept[name] for name in names if name not in gone and name in made.kept),
+            kept=tuple(made.kept[name] for name in names if name not in made.gone and name in made.kept),
             due=tuple(each.node for each in self.candidates.nodes if each.due is not None),
             cost=self.candidates.cost,
             bound=self.market.bound,
@@ -154,8 +159,21 @@ class _Planning:
 
     def _set_node(self, candidate: Candidate) -> SetNode:
         there = self.placeholders.on(candidate.row)
-        movers = [as_new(self.planning_input.snapshot, each) for each in there if judge(each.pod, self.facts).outcome in _MOVES]
+        movers = self._judged(there) if self.placeholders.holds_slack(candidate.row) else self._movers(candidate.row)
         return SetNode(candidate=candidate, there=there, movers=movers)
+
+    def _movers(self, row: Row) -> Sequence[RunningPod]:
+        """The row's pods that move, in the form in which they come back, without placeholders."""
+        known, name = self.row_movers.lasting(row), self.planning_input.snapshot.facts.nodes[row].name
+        if known is None:
+            return self._judged(self.planning_input.running_pods.on(row))
+        if name not in self.renewed:
+            self.renewed[name] = [as_new(self.planning_input.snapshot, each) for each in known.pods]
+        return self.renewed[name]
+
+    def _judged(self, pods: Sequence[RunningPod]) -> list[RunningPod]:
+        movers = (each for each in pods if judge(each.pod, self.facts).outcome in _MOVES)
+        return [as_new(self.planning_input.snapshot, each) for each in movers]
 
     def _settle_leaving(self, leaving: Sequence[Row], staying: Rows) -> KeptNode | None:
         """Places the pods of nodes under removal, and evicted pods that are not back yet. The reason why nothing may be moved
@@ -181,13 +199,11 @@ class _Planning:
 
     def _value(self, rows: Sequence[Row]) -> None:
         """Finds what room for a pod of each equivalence group costs."""
-        snapshot, running = self.planning_input.snapshot, self.planning_input.running_pods
+        snapshot = self.planning_input.snapshot
         demand = Counter[KindId]()
         for row in rows:
             if snapshot.facts.nodes[row].name in self.planning_input.group_of:
-                for each in running.on(row):
-                    if judge(each.pod, self.facts).outcome in _MOVES:
-                        demand[as_new(snapshot, each).kind] += 1
+                demand.update([each.kind for each in self._movers(row)])
         for node in self.made.free:  # placeholders
             for mover in node.movers:
                 demand.setdefault(mover.kind, 0)

@@ -1,7 +1,6 @@
 """Replaces the nodes that are due (`due`), one by one, whatever that saves."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +8,8 @@ import numpy as np
 from slackwater.controllers.consolidation.made_moves import MadeMoves
 from slackwater.controllers.consolidation.moves import Draft, divided
 from slackwater.controllers.consolidation.trial import SetNode
+from slackwater.model.columns import Rows
+from slackwater.model.ids import Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.reasons import UnremovableReason
 
@@ -19,6 +20,7 @@ def replace_due(made: MadeMoves) -> None:
     due = [(node.candidate.due.since, node) for node in made.free if node.candidate.due is not None]
     due.sort(key=lambda each: (each[0], each[1].candidate.row))
     most, done = made.rules.scale_down.max_scale_down_parallelism, Counter[GroupName]()
+    rows: Rows = np.array([node.candidate.row for _, node in due], np.intp)
     for _, node in due:
         group = node.candidate.group
         if done[group] >= most:
@@ -26,18 +28,19 @@ def replace_due(made: MadeMoves) -> None:
         elif made.steps.over():
             made.keep(node.candidate.node, UnremovableReason.NOT_REACHED)
         else:
-            done[group] += _replace(made, [each for _, each in due], node)
+            done[group] += _replace(made, rows, node)
     for _, node in due:
         if made.planning_input.snapshot.facts.live[node.candidate.row]:
             made.planning_input.snapshot.close(node.candidate.row)
     made.free = [node for node in made.free if node.candidate.due is None]
 
 
-def _replace(made: MadeMoves, due: Sequence[SetNode], node: SetNode) -> bool:
+def _replace(made: MadeMoves, due: Rows, node: SetNode) -> bool:
     """Moves the pods of a node that is due to other nodes, of which some may be new; True if that can be done. If its group
-    or the cluster would have less than their minimum, a new node of the group comes in its place."""
+    or the cluster would have less than their minimum, a new node of the group comes in its place. `due`: the rows of all nodes
+    that are due."""
     candidate, snapshot = node.candidate, made.planning_input.snapshot
-    others = [each.candidate.row for each in due if each is not node and snapshot.facts.live[each.candidate.row]]
+    others = [Row(row) for row in due[snapshot.facts.live[due]].tolist() if row != candidate.row]
     found = made.trials(others).of([node])
     values = np.zeros(len(found.places.kinds))  # only for the order of several nodes
     draft = next(iter(divided([candidate], found.places, values, lambda *_: True)), Draft(leaving=[0]))

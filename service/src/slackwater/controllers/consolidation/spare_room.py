@@ -43,11 +43,14 @@ def _taken(left: Floats, shares: Floats, count: int) -> Rows:
     """The position of a node for each of so many equal pods, as far as they fit. `left`: shares of each node, shape (nodes,
     lines), from which they are taken off; `shares`: what a pod takes of it."""
     taken: list[int] = []
-    for _ in range(count if left.size else 0):
-        rest = (left - shares).min(axis=1)
+    if not left.size:
+        return np.array(taken, np.intp)
+    rest = (left - shares).min(axis=1)
+    for _ in range(count):
         best = int(rest.argmax())
         if rest[best] < 0:
             break
         left[best] -= shares[best]
+        rest[best] = (left[best] - shares[best]).min()
         taken.append(best)
     return np.array(taken, np.intp)

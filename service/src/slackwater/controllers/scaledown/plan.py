@@ -23,6 +23,7 @@ from slackwater.controllers.scaledown.eligibility import EligibilityInput, Remai
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy, rules_of
 from slackwater.controllers.scaledown.removal_score import RemovalScore, RemovalScorer
+from slackwater.controllers.scaledown.row_movers import Movers
 from slackwater.controllers.scaledown.state import (
     Eviction,
     FailedRemoval,
@@ -177,6 +178,8 @@ class _ScaleDownPlanning:
             kept = judge_node(eligibility_input)
             if kept is not None:
                 self.kept[node.name] = kept
+            elif self.policy.only_empty and self._is_left_to_consolidation(node, weighing.movers.free(row)):
+                self._keep(node.name, UnremovableReason.LEFT_TO_CONSOLIDATION)
             elif group is not None and own is not None:
                 removal_score = weighing.weigh(row)
                 if not isinstance(removal_score, RemovalScore):
@@ -187,8 +190,10 @@ class _ScaleDownPlanning:
                 else:
                     yield _Eligible(row, node.name, group, node.ready, own, removal_score)
 
-    def _is_left_to_consolidation(self, node: Node, removal_score: RemovalScore) -> bool:
-        left = left_to_consolidation(self.policy, node, pods=removal_score.pods)
+    def _is_left_to_consolidation(self, node: Node, found: RemovalScore | Movers | None) -> bool:
+        """`found`: what is known of the pods that move; None if nothing is."""
+        pods = found.pods if isinstance(found, RemovalScore) else 0 if found is None else len(found.pods)
+        left = left_to_consolidation(self.policy, node, pods=pods)
         return left and node.name not in self.state.replacing.replaced
 
     def _in_order(self, found: list[_Eligible]) -> list[_Eligible]:

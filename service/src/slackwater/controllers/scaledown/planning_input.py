@@ -19,7 +19,7 @@ from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import DisruptionBudget, Pod
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
-from slackwater.snapshot.running_pods import PodsByRow, RunningPod
+from slackwater.snapshot.running_pods import NotedPods, PodsByRow, RunningPod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class PlanningInput:
     """
 
     snapshot: ClusterSnapshot
-    running_pods: PodsByRow
+    running_pods: NotedPods
     groups: Mapping[GroupName, NodeGroup]
     group_of: Mapping[NodeName, GroupName]
     #: The group of each node, if `group_of` leaves out nodes that count for their group's minimum.

@@ -9,22 +9,22 @@ virtual machine that migrates does not); up to 1 for its age (1 for a day or mor
 pod-deletion-cost. The scale of ten is a choice: a disruption cost of ten halves the score.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from slackwater.controllers.scaledown.planning_input import PlanningInput
+from slackwater.controllers.scaledown.row_movers import Movers, RowMovers
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
 from slackwater.model.ids import Row
-from slackwater.model.objects import Pod, created_at_of
+from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
+from slackwater.snapshot.running_pods import RunningPod
 
 _POD_SCALE: Final = 10.0
 _DISRUPTION_COST: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.WAIT})
 _DAY: Final = 86_400.0
-#: A pod-deletion-cost of this amount counts one half.
-_COST_SCALE: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,7 @@ class RemovalScorer:
         mean = nodes.allocatable[[CPU, MEMORY], : nodes.n_rows][:, live].mean(axis=1) if live.any() else None
         self._planning_input = planning_input
         self._facts = facts
+        self.movers = RowMovers(planning_input.running_pods, nodes.nodes, facts)
         self._mean: tuple[float, float] = (1.0, 1.0) if mean is None else (max(mean[0], 1.0), max(mean[1], 1.0))
 
     def weigh(self, row: Row) -> RemovalScore | tuple[Pod, UnremovableReason]:
@@ -69,45 +70,44 @@ class RemovalScorer:
 
         Pods that would come from nodes that are emptied before do not count here: they count for their own node.
         """
-        movers: list[Pod] = []
-        facts = self._facts
-        for pod, _ in self._planning_input.running_pods.on(row):
-            verdict = judge(pod, facts)
+        free = self.movers.free(row)
+        if free is not None:
+            return self.score(row, free)
+        movers: list[RunningPod] = []
+        for running_pod in self._planning_input.running_pods.on(row):
+            verdict = judge(running_pod.pod, self._facts)
             if verdict.unremovable_reason is not None:
-                return pod, verdict.unremovable_reason
+                return running_pod.pod, verdict.unremovable_reason
             if verdict.outcome in _DISRUPTION_COST:
-                movers.append(pod)
-        return self.score_of(row, movers)
+                movers.append(running_pod)
+        return self.score(row, Movers.of(movers))
 
-    def score_of(self, row: Row, movers: Sequence[Pod]) -> RemovalScore:
+    def score(self, row: Row, movers: Movers) -> RemovalScore:
         """The score of a node of which these pods would move."""
-        facts = self._facts
-        times = (pod.started_at or pod.created_at for pod in movers)
-        ages = [max(facts.now - created_at_of(text), 0.0) if text else 0.0 for text in times]
-        slacks: list[int] = []
-        if (disruptions := facts.disruptions) is not None:
-            # For each pod with a budget, the number of disruptions that its tightest budget allows.
-            budgets_of = (disruptions.of(pod) for pod in movers)
-            slacks = [min(disruptions.left(*budget) for budget in budgets) for budgets in budgets_of if budgets]
-        restarts = sum(not pod.migratable for pod in movers)
+        now, started = self._facts.now, movers.started
+        oldest, youngest = min(started, default=inf), max(started, default=-inf)
+        slacks = self._slacks(movers)
         disruption_cost = (
-            len(movers)
-            + restarts
-            + sum([min(age / _DAY, 1.0) for age in ages])
+            len(started)
+            + movers.restarts
+            + (float(len(started)) if now - youngest >= _DAY else sum([min(max(now - at, 0.0) / _DAY, 1.0) for at in started]))
             + sum([1.0 / (1.0 + max(slack, 0)) for slack in slacks])
-            + sum([_cost(pod) for pod in movers if pod.eviction_facts.deletion_cost])
+            + movers.costs
         )
         cpu, memory = self._planning_input.snapshot.facts.allocatable[[CPU, MEMORY], row].tolist()
         return RemovalScore(
             saved=float((cpu / self._mean[0] + memory / self._mean[1]) / 2),
             disruption_cost=max(disruption_cost, 0.0),
-            pods=len(movers),
-            restarts=restarts,
-            tight=sum(slack <= 1 for slack in slacks),
-            oldest_seconds=max(ages, default=0.0),
+            pods=len(started),
+            restarts=movers.restarts,
+            tight=sum([slack <= 1 for slack in slacks]),
+            oldest_seconds=max(now - oldest, 0.0),
         )
 
-
-def _cost(pod: Pod) -> float:
-    cost = float(pod.eviction_facts.deletion_cost)
-    return cost / (abs(cost) + _COST_SCALE)
+    def _slacks(self, movers: Movers) -> list[int]:
+        """For each pod with a budget, the number of disruptions that its tightest budget allows."""
+        disruptions = self._facts.disruptions
+        if disruptions is None:
+            return []
+        each = [disruptions.least(pod) for pod in movers.workloads]
+        return [slack for at in movers.workload_of if (slack := each[at]) is not None]

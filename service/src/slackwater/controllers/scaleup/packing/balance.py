@@ -32,13 +32,16 @@ def balanced(problem: PackingProblem, left: Left, numbers: Floats) -> list[Patte
     for kind in np.argsort(-largest, kind="stable").tolist() if len(variants) else ():
         shares = problem.amounts[kind] / has
         takes = problem.takes[variants, kind] & (problem.empty[variants] > 0).any(axis=1)
+        fits = takes & (free >= shares).all(axis=1) & (problem.most[kind] > 0)
+        rank = np.where(fits, (shares * free).sum(axis=1), -1.0)  # below 0: the node takes no pod of the kind
         for _ in range(int(left.demand[kind])):
-            fits = takes & (free >= shares).all(axis=1) & (counts[:, kind] < problem.most[kind])
-            if not fits.any():
+            node = int(rank.argmax())
+            if rank[node] < 0:
                 break
-            node = int(np.where(fits, (shares * free).sum(axis=1), -1.0).argmax())
             free[node] -= shares[node]
             counts[node, kind] += 1
+            fits_again = (free[node] >= shares[node]).all() and counts[node, kind] < problem.most[kind]
+            rank[node] = (shares[node] * free[node]).sum() if fits_again else -1.0
     # Shares are floats: what they let in is checked once more in whole numbers.
     held = (counts @ problem.amounts <= problem.empty[variants]).all(axis=1) & counts.any(axis=1)
     return [Pattern(variant=int(variants[node]), counts=counts[node]) for node in np.flatnonzero(held).tolist()]
