@@ -192,7 +192,7 @@ def growable_groups(
             late = [
                 node.name
                 for node in part.nodes
-                if node.name in found.starting or _awaits(node, part.template, taints, published, pods=pods_on(node.name))
+                if node.name in found.starting or _awaits(node, part.template, taints, published, pods_on)
             ]
             starting += late
             groups.append(
@@ -229,13 +229,20 @@ def _by_node(pods: Iterable[Pod]) -> Callable[[NodeName], Sequence[Pod]]:
     return lambda name: found.get(name, ())
 
 
-def _awaits(node: Node, template: Template | None, taints: TaintRules, published: Slices, *, pods: Sequence[Pod]) -> bool:
-    """True if the node is still starting: its devices are missing, or it has a start-up taint. A node with `pods` other than
+def _awaits(
+    node: Node,
+    template: Template | None,
+    taints: TaintRules,
+    published: Slices,
+    pods_on: Callable[[NodeName], Sequence[Pod]],
+) -> bool:
+    """True if the node is still starting: its devices are missing, or it has a start-up taint. A node with pods other than
     those of DaemonSets needs no extended resource that others of its group have: somebody may have added that to them."""
     if template is None:
         return False
-    used = any(not is_daemon(pod) for pod in pods)
-    if (not used and awaits_devices(node, template.node)) or awaits_slices(node, template.node, published):
+    if awaits_slices(node, template.node, published):
+        return True
+    if awaits_devices(node, template.node) and all(map(is_daemon, pods_on(node.name))):
         return True
     return node.ready and any(taints.is_startup(taint.key) for taint in node.taints)
 

@@ -13,6 +13,7 @@ from slackwater.app.offline.consolidation import planned_consolidation
 from slackwater.app.offline.growth import Grown
 from slackwater.app.policies import consolidation_rules_of, scale_up_policy_of
 from slackwater.app.prices import every_price
+from slackwater.app.rounds.left_moves import left_moves
 from slackwater.app.rounds.timeline import Timeline
 from slackwater.app.rounds.virtual_cluster import VirtualCluster
 from slackwater.app.settings import Settings
@@ -121,21 +122,22 @@ class Replacements:
             )
 
     def _left(self, resting: frozenset[PodUid]) -> ConsolidationPlan | None:
-        """What the last plan still has to do; None if another one is to be made. The service plans again, mostly the same. Left
-        out are moves of nodes that got moved pods, and those that need new nodes of other moves."""
+        """What the last plan still has to do, without moves of nodes that got moved pods; None if another plan is to be made.
+        The service plans again, mostly the same."""
         if self.plan is None or not self._usable or len(self._begun) >= self._quota:
             return None
         if not self._begun:
             return self.plan
         replica = self._cluster.replica
         got = {pod.node for uid in resting if (pod := replica.find(uid)) is not None}
-        there = replica.nodes.keys() - got - self._begun
-        return replace(
-            self.plan,
-            moves=tuple(
-                move for move in self.plan.moves if not move.after and all(each.name in there for each in move.leaving)
-            ),
+        left = left_moves(
+            self.plan.moves,
+            self._rules.policy,
+            begun=self._begun,
+            there=replica.nodes.keys() - got,
+            most=self._rules.scale_down.max_scale_down_parallelism,
         )
+        return replace(self.plan, moves=left) if left else None
 
     def _act(
         self,

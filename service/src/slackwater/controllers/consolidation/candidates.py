@@ -122,9 +122,9 @@ def _movers(
     """The row's pods that would move; and the reason of the first that keeps the node."""
     free, node = row_movers.free(row), planning_input.snapshot.facts.nodes[row].name
     if free is not None:
-        rests = next((pod for pod, _ in free.pods if pod.uid in known.resting), None)
-        reason = UnremovableReason.POD_MOVED_RECENTLY
-        return free, None if rests is None else KeptNode(node=node, unremovable_reason=reason, blocked_by=rests.key)
+        rests = next((pod.key for pod, _ in free.pods if pod.uid in known.resting), None)
+        why = UnremovableReason.POD_MOVED_RECENTLY
+        return free, None if rests is None else KeptNode(node=node, unremovable_reason=why, blocked_by=rests)
     movers, blocked = list[RunningPod](), None
     for running_pod in planning_input.running_pods.on(row):
         pod = running_pod.pod

@@ -9,6 +9,7 @@ no note: its pods are to be judged one by one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, lasting_verdict
 from slackwater.model.ids import NodeName, Row
@@ -16,25 +17,29 @@ from slackwater.model.objects import Labels, Node, Pod, created_at_of
 from slackwater.snapshot.running_pods import NotedPods, RunningPod
 
 #: A pod-deletion-cost of this amount counts one half.
-_COST_SCALE = 100.0
+_COST_SCALE: Final = 100.0
+#: A namespace and labels: pods that have both in common have the same budgets.
+WorkloadKey = tuple[str, Labels]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Movers:
     """Pods that move together, and what the removal score reads of them. `started`: when each started, in Unix time; infinite
-    if that is not known. `restarts`: how many are not migrated. `workloads`: a pod of each namespace with each set of labels;
-    `workload_of`: for each pod the position of its own. `costs`: the sum of what their pod-deletion-costs count."""
+    if that is not known. `restarts`: how many are not migrated. `workloads`: a pod of each namespace with each set of labels,
+    which are the `keys`; `workload_of`: for each pod the position of its own. `costs`: the sum of what their
+    pod-deletion-costs count."""
 
     pods: Sequence[RunningPod]
     started: Sequence[float]
     restarts: int
+    keys: frozenset[WorkloadKey]
     workloads: Sequence[Pod]
     workload_of: Sequence[int]
     costs: float
 
     @classmethod
     def of(cls, pods: Sequence[RunningPod]) -> "Movers":
-        known: dict[tuple[str, Labels], int] = {}
+        known: dict[WorkloadKey, int] = {}
         workloads, workload_of, started = list[Pod](), list[int](), list[float]()
         for pod, _ in pods:
             at = known.setdefault((pod.key.namespace, pod.labels), len(known))
@@ -47,6 +52,7 @@ class Movers:
             pods=pods,
             started=started,
             restarts=sum(not pod.migratable for pod, _ in pods),
+            keys=frozenset(known),
             workloads=workloads,
             workload_of=workload_of,
             costs=sum([_cost(pod) for pod, _ in pods if pod.eviction_facts.deletion_cost]),
@@ -59,6 +65,8 @@ class RowMovers:
     def __init__(self, running_pods: NotedPods, nodes: Sequence[Node], facts: RuleFacts) -> None:
         """`nodes`: that of each row."""
         self._running_pods, self._nodes, self._facts = running_pods, nodes, facts
+        #: The workloads whose budgets were asked, and those of them that may not move.
+        self._asked, self._refused = set[WorkloadKey](), set[WorkloadKey]()
         self._notes: dict[NodeName, Movers | None] = running_pods.notes(("movers", facts.policy))
 
     def lasting(self, row: Row) -> Movers | None:
@@ -70,9 +78,18 @@ class RowMovers:
         return self._notes[name]
 
     def free(self, row: Row) -> Movers | None:
-        """As `lasting`; None as well if budgets may not allow one of them to move."""
+        """As `lasting`; None as well if budgets may not allow one of them to move: as of when they were asked first, so before
+        the plan removes anything."""
         found, disruptions = self.lasting(row), self._facts.disruptions
-        return found if found is None or disruptions is None or disruptions.allow_each(found.workloads) else None
+        if found is None or disruptions is None:
+            return found
+        if not found.keys <= self._asked:
+            for pod in found.workloads:
+                key = (pod.key.namespace, pod.labels)
+                if key not in self._asked and not disruptions.allow_each([pod]):
+                    self._refused.add(key)
+                self._asked.add(key)
+        return found if found.keys.isdisjoint(self._refused) else None
 
     def _noted(self, row: Row) -> Movers | None:
         movers: list[RunningPod] = []
