@@ -155,16 +155,14 @@ def growable_groups(
     pods_on: Callable[[NodeName], Sequence[Pod]] | None = None,
 ) -> tuple[tuple[GrowableGroup, ...], dict[NodeName, GroupName], list[NodeName]]:
     """The growable groups, the group of each node that has started, and the nodes still starting, which count as upcoming.
-    `variants`: a group whose nodes differ is planned as its variants. `pods_on`: the pods on a node; None: those of the
-    cluster."""
+    `variants`: a group whose nodes differ is planned as its variants. `pods_on`: by default, the cluster's pods on a node."""
     known = cluster.groups
     if known is None:
         known = labelled_groups(cluster.nodes, settings.autoscaler.node_groups)
     membership = Membership(found.group for found in known)
-    by_group: dict[GroupName, list[Node]] = {}
+    by_group: dict[GroupName | None, list[Node]] = {}
     for node in cluster.nodes:
-        if (name := membership.group_of(node)) is not None:
-            by_group.setdefault(name, []).append(node)
+        by_group.setdefault(membership.group_of(node), []).append(node)
     pods_on = _by_node(cluster.pods) if pods_on is None else pods_on
     taints = taint_rules_of(settings)
     published = DeviceTable(cluster.devices).published
