@@ -15,6 +15,7 @@ from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Pod
 from slackwater.runtime.planner.value_frames import Decoder, Encoder
 from tests.support.builders import a_node, a_pod
+from tests.support.containers import sizes
 
 FRAMED_TYPES = frozenset({Changes})
 
@@ -96,6 +97,20 @@ def test_an_unused_kind_is_forgotten_at_both_ends() -> None:
     # What is left is no pod's own.
     assert list(pipe.decoder._known.values()) == [NO_EVICTION_FACTS]
     assert len(pipe.encoder._shared._numbers) == 1
+
+
+def test_texts_of_pods_that_are_gone_are_few() -> None:
+    """Over months pods are made at millions of seconds."""
+    pipe = a_pipe()
+    for day in range(1, 15):
+        made = [f"2027-02-{day:02}T{hour:02}:{minute:02}:00Z" for hour in range(24) for minute in range(0, 60, 2)]
+        arrived, _ = pipe.through(
+            changes(structs.replace(pod, created_at=at) for pod, at in zip(alike(720), made, strict=True))
+        )
+        assert [change.pod.created_at for change in arrived.pods] == made
+    assert sizes(pipe.decoder)["Shared._kept"] <= 4_200
+    again, _ = pipe.through(changes(structs.replace(pod, created_at=made[-1]) for pod in alike(100)))
+    assert len({id(change.pod.created_at) for change in again.pods}) == 1
 
 
 def test_a_number_is_not_taken_for_the_value_that_had_it_before() -> None:

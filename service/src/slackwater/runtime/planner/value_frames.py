@@ -36,6 +36,9 @@ from slackwater.model.pod_constraints import Kind, KindInterner
 _AIM: Final = 16 * 1024
 #: Collections with more entries than this are sent in pieces; the first piece has this many.
 _LONG: Final = 64
+#: Pods that were made at the same second are mostly sent together. Every second has a text of its own, so a table of all of
+#: them would grow for days.
+_MOST_TIMES: Final = 4_096
 
 _Reducer = Callable[[Any], tuple[Callable[..., Any], tuple[Any, ...]]]
 _Shape = Literal["mapping", "sequence"]
@@ -120,6 +123,7 @@ class Decoder:
         self._known: dict[int, Any] = {}
         self._pieces: dict[int, list[Any]] = {}
         self._texts: Shared[str] = Shared()
+        self._times: Shared[str] = Shared(_MOST_TIMES)
         self._labels: Shared[Labels] = Shared(unit=1)
         self._words: dict[str, Callable[..., Any]] = {
             rebuilt.__name__: rebuilt,
@@ -157,7 +161,7 @@ class Decoder:
         share = self._texts.share
         fields = dict(zip(_OF_POD, values, strict=True))
         fields["labels"] = self._labels.share(fields["labels"])
-        fields["created_at"] = share(fields["created_at"])
+        fields["created_at"] = self._times.share(fields["created_at"])
         if fields["node"] is not None:
             fields["node"] = share(fields["node"])
         return Pod(key=PodKey(share(namespace), name), **fields)
