@@ -12,16 +12,18 @@ from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import ScaleUpInfo
 from slackwater.controllers.loop_plans import ScaleUpRules
-from slackwater.model.events import NodeSeen, PodSeen
+from slackwater.model.events import NodeSeen, PodGone, PodSeen
 from slackwater.model.ids import Instant, UnixTime
 from slackwater.model.nodegroups import GroupName
-from slackwater.ports.clock import Clocks
+from slackwater.ports.clock import Clocks, Watch
 from slackwater.runtime.autoscaler.cycle import Autoscaler, LoopConfig
 from slackwater.runtime.autoscaler.loop_record import LoopCounts, LoopRecord
+from slackwater.runtime.planner.replica_feed import ReplicaFeed
 from tests.faults.virtualloop import virtual_time
 from tests.support.builders import a_node, a_pod
 from tests.support.planners import InlinePlanning, a_feed
 from tests.support.scaling import Scenario, an_actor, switched_off
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 __all__ = ["virtual_time"]  # a fixture
@@ -35,6 +37,7 @@ class Running:
 
     scenario: Scenario
     autoscaler: Autoscaler
+    feed: ReplicaFeed
     records: list[LoopRecord] = field(default_factory=list)
     _more: anyio.Event = field(default_factory=anyio.Event)
 
@@ -59,6 +62,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     scenario = Scenario()
     scenario.cloud.has("a")
+    feed = a_feed(scenario.state_machine)
 
     async def note(record: LoopRecord) -> None:
         await found.note(record)
@@ -68,7 +72,7 @@ async def running(
         scenario.providers(),
         actor=an_actor(scenario.providers(), scenario.group_registry, lambda: Instant(anyio.current_time()), leading),
         group_registry=scenario.group_registry,
-        planning=InlinePlanning(a_feed(scenario.state_machine)),
+        planning=InlinePlanning(feed),
         rules=lambda: ScaleUpRules(policy=scenario.policy),
         submit=scenario.effects.extend,
         write_status=note,
@@ -80,7 +84,7 @@ async def running(
         leading=leading,
         **more,
     )
-    found = Running(scenario, autoscaler)
+    found = Running(scenario, autoscaler, feed)
     async with anyio.create_task_group() as group:
         group.start_soon(autoscaler.run)
         yield found
@@ -193,6 +197,29 @@ async def test_a_loop_that_fails_is_counted_and_followed_by_another() -> None:
         await found.until(1)
     assert found.autoscaler.counts.failed_loops == 2
     assert found.records[0].notes == ("fine at last",)
+
+
+async def test_who_no_longer_leads_keeps_no_old_pods_for_the_last_plan() -> None:
+    """Its planning process goes on to answer questions, with changes of pods."""
+    leads, asked = [True], list[bool]()
+
+    def leading() -> bool:
+        asked.append(leads[0])
+        return leads[0]
+
+    async with running(interval=SOON, leading=leading) as found:
+        await found.until(1)
+        leads[0] = False
+        await until(lambda: asked[-2:] == [False, False])
+        feed, machine = found.feed, found.scenario.state_machine
+        for number in range(3):
+            pod = a_pod(f"p-{number}")
+            machine.apply(PodSeen(pod), Instant(0.0))
+            await feed.collect(Watch(lambda: Instant(0.0)))
+            machine.apply(PodGone(pod.uid, pod.key), Instant(0.0))
+            await feed.collect(Watch(lambda: Instant(0.0)))
+    assert not feed._planned
+    assert not feed._pods
 
 
 async def test_a_standby_does_nothing() -> None:

@@ -150,9 +150,14 @@ class Autoscaler:
 
     async def run(self) -> None:
         """Runs loops until cancelled. Runs none while this replica is not the leader."""
+        planned = False
         while True:
             if self._leading():
+                planned = True
                 await self._one_loop()
+            elif planned:  # while a plan may still be carried out, what it refers to is kept
+                planned = False
+                self._planning.forget()
             await self._until_due()
 
     def after_event(self) -> None:
