@@ -280,6 +280,7 @@ class SnapshotReplica:
     def _close(self, name: NodeName) -> None:
         if self.nodes.pop(name, None) is None:
             return
+        self._forget_notes(name)
         row = self.row_of(name)
         self._move([(running_pod.kind, row, -1) for running_pod in self._pods_on_node.get(name, {}).values()])
         self.snapshot.close(row)
