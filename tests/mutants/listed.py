@@ -37,8 +37,8 @@ MUTANTS: Final = (
     Mutant(
         name="a standby writes through LedApi",
         file="adapters/kube/client.py",
-        old="and call.path != _REVIEWS and not self._leads():",
-        new="and call.path != _REVIEWS and False:",
+        old="and call.path != REVIEWS_PATH and not self._leads():",
+        new="and call.path != REVIEWS_PATH and False:",
         test="tests/unit/adapters/kube/test_client.py::test_a_replica_that_does_not_lead_sends_reads_and_token_reviews_only",
     ),
     Mutant(

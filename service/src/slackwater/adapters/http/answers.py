@@ -9,6 +9,7 @@ from fastapi import FastAPI, Response
 from slackwater.model.json_answer import JsonAnswer, schemas_of
 
 JSON: Final = "application/json"
+JSON_LINES: Final = "application/x-ndjson"
 _encode: Final = msgspec.json.Encoder().encode
 
 

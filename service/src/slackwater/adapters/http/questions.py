@@ -15,7 +15,7 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from slackwater.adapters.http.answers import JSON, Refused, described, encoded
+from slackwater.adapters.http.answers import JSON, JSON_LINES, Refused, described, encoded
 from slackwater.adapters.http.callers import check_caller
 from slackwater.adapters.http.dashboard.explain_page import HEADERS, prefers_html, why_page
 from slackwater.explain.findings import Explanation
@@ -152,7 +152,6 @@ def seconds_of(since: str | None) -> float | None:
 
 #: Bytes; enough for ten thousand pods with all their fields.
 LARGEST_BODY: Final = 1 << 26
-_LINES: Final = "application/x-ndjson"
 _MOST_BODIES: Final = 4
 _MOST_PROBLEMS: Final = 5
 _WHAT_IF_ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
@@ -165,7 +164,7 @@ _SIMULATED: Final[tuple[tuple[Question, str, dict[str, Any]], ...]] = (
     (
         "placement",
         "Where each pending pod could go, and why not elsewhere: one line of JSON for each",
-        described(PlacementLine, "A line of JSON for each pod.", _LINES),
+        described(PlacementLine, "A line of JSON for each pod.", JSON_LINES),
     ),
     ("consolidate", "Which nodes would be replaced by cheaper ones, and why the others stay", described(ConsolidationAnswer)),
     ("scale-down", "Which nodes could go together now, and why the others stay", described(ScaleDownAnswer)),
@@ -223,7 +222,7 @@ def add_what_if(app: FastAPI, ask: WhatIf, *, ready: Callable[[], bool]) -> None
             supposed = supposed_of(body)
             if supposed.sequential and question != "placement":
                 raise WhatIfRefused(f"sequential: got it for {question}, want it for placement alone")
-            return Response(await ask(question, supposed), media_type=_LINES if question == "placement" else JSON)
+            return Response(await ask(question, supposed), media_type=JSON_LINES if question == "placement" else JSON)
         except WhatIfRefused as refused:
             raise HTTPException(NOT_NOW if refused.busy else BAD, str(refused)) from refused
 

@@ -11,15 +11,17 @@ from fastapi import FastAPI, Response
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from slackwater.adapters.http.answers import Refused, described
+from slackwater.adapters.http.answers import JSON_LINES, Refused, described
 from slackwater.adapters.http.questions import BAD, NOT_FOUND, NOT_NOW, SINCE, seconds_of
 from slackwater.ports.protocols import NothingThere, ReportLog
 
-_LINES: Final = "application/x-ndjson"
 _MOST_READERS: Final = 2
 _LONGEST_SECONDS: Final = 600.0
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
-    200: {"description": "A line of JSON for each thing that happened.", "content": {_LINES: {"schema": {"type": "string"}}}},
+    200: {
+        "description": "A line of JSON for each thing that happened.",
+        "content": {JSON_LINES: {"schema": {"type": "string"}}},
+    },
     BAD: described(Refused, "`since` is no duration."),
     NOT_FOUND: described(Refused, "No log is written; `detail` says why."),
     NOT_NOW: described(Refused, "Others read the log."),
@@ -50,7 +52,7 @@ def _refused(status: int, why: str) -> Response:
 class _Stream(Response):
     """Sends the log. Its end is missing if a reader takes too long, so that the reader notices."""
 
-    media_type = _LINES
+    media_type = JSON_LINES
 
     def __init__(self, log: ReportLog, back: float | None, readers: anyio.Semaphore) -> None:
         super().__init__()

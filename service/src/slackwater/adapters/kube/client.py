@@ -27,6 +27,7 @@ from yarl import URL
 from slackwater.adapters.api_calls import ApiPort, Call, Params, Pool, Read, Response
 from slackwater.adapters.kube.access import Access, load_access
 from slackwater.adapters.kube.errors import AnswerTooLarge, MalformedAnswer, NoAnswer, NotLeading, Unreachable, refused
+from slackwater.adapters.kube.tokens import REVIEWS_PATH
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol import __version__
 
@@ -323,9 +324,6 @@ def words_of(answer: Response) -> str:
     return refused("answer", answer).words
 
 
-_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-
-
 class LedApi:
     """An API client that sends writes only while this replica leads: the last check before a request is sent.
 
@@ -339,7 +337,7 @@ class LedApi:
         self._leads = leads
 
     async def send(self, call: Call) -> Response:
-        if call.method != "GET" and call.path != _REVIEWS and not self._leads():
+        if call.method != "GET" and call.path != REVIEWS_PATH and not self._leads():
             raise NotLeading(f"{call}: not sent: this replica does not lead")
         return await self._client.send(call)
 

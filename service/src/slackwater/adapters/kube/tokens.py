@@ -11,7 +11,7 @@ from slackwater.adapters.api_objects import ObjectDecoder
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
 from slackwater.ports.protocols import TokenReview
 
-_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+REVIEWS_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 #: The extra field that the API server sets for tokens projected into a Pod (Kubernetes >= 1.30).
 _NODE_NAME: Final = "authentication.kubernetes.io/node-name"
 
@@ -47,7 +47,7 @@ class KubeTokenReviewer:
         spec = {"token": token, "audiences": self._audiences} if self._audiences else {"token": token}
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
         try:
-            answer = await ask(self._client, "POST", _PATH, asked, timeout_seconds=timeout_seconds)
+            answer = await ask(self._client, "POST", REVIEWS_PATH, asked, timeout_seconds=timeout_seconds)
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
                 raise refused("TokenReview", answer)
             return self._read(_decoder.decode(answer.body).status)
