@@ -4,8 +4,9 @@
     python -m tests.bench.karpenter --after-fall --rounds 1
 
 Sides take turns; the figures are medians of the rounds. With --after-fall 60 % of the pods end after the burst, and Karpenter
-runs with its default consolidationPolicy and with Balanced, Slackwater with consolidation. On the side "slackwater, by
-NodeClaims" Karpenter runs too, and launches what Slackwater asks for; it fails if the two fight over a NodeClaim.
+runs with its default consolidationPolicy and with Balanced, Slackwater with consolidation. Like Karpenter's default, the side
+"slackwater, any saving" moves pods for any saving. On the side "slackwater, by NodeClaims" Karpenter runs too, and launches
+what Slackwater asks for; it fails if the two fight over a NodeClaim.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from tests.bench.karpenter.play import Outcome
 from tests.support.controlplane.build import build
 
 _OURS: Final = "slackwater"
+_ANY_SAVING: Final = "slackwater, any saving"
 _CLAIMS: Final = "slackwater, by NodeClaims"
 _SIDES: Final[Mapping[str, sides.Opener]] = {
     "karpenter": sides.karpenter,
@@ -35,8 +37,9 @@ _BALANCED: Final = "karpenter, Balanced"
 _AFTER_FALL: Final[Mapping[str, sides.Opener]] = {
     "karpenter": sides.karpenter,
     _BALANCED: partial(sides.karpenter, policy="Balanced"),
-    _OURS: partial(sides.slackwater, more=sides.CONSOLIDATING),
-    _CLAIMS: partial(sides.node_claims, more=sides.CONSOLIDATING),
+    _OURS: partial(sides.slackwater, more=sides.consolidating()),
+    _ANY_SAVING: partial(sides.slackwater, more=sides.consolidating(least_ratio=0)),
+    _CLAIMS: partial(sides.node_claims, more=sides.consolidating()),
 }
 
 Runs = dict[str, list[Outcome]]

@@ -33,13 +33,6 @@ _REFUSED: Final = 300
 DEFAULT_POLICY: Final = "WhenEmptyOrUnderutilized"
 
 
-#: Consolidation as soon as Karpenter with its defaults, which waits for 15 s before it does what it has found.
-CONSOLIDATING: Final[Json] = {
-    "scaleDown": {"unneededTime": "15s", "delayAfterAdd": "15s"},
-    "consolidation": {"enabled": True, "interval": "10s", "minNodeAge": "0s"},
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """A running one. `pid`: of the process that decides. `ops`: where the service can be asked, "" if there is none."""
@@ -50,6 +43,15 @@ class Side:
 
 
 Opener = Callable[[Sequence[Variant]], AbstractAsyncContextManager[Side]]
+
+
+def consolidating(*, least_ratio: float = 0.5) -> Json:
+    """Settings of consolidation that begins as soon as Karpenter with its defaults, which waits for 15 s before it does what it
+    has found. `least_ratio`: `minSavingRatio`."""
+    return {
+        "scaleDown": {"unneededTime": "15s", "delayAfterAdd": "15s"},
+        "consolidation": {"enabled": True, "interval": "10s", "minNodeAge": "0s", "minSavingRatio": least_ratio},
+    }
 
 
 @asynccontextmanager
