@@ -7,13 +7,10 @@ nodes. So here the first of them that pays does, alone or together with the next
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Final
 
 from slackwater.controllers.consolidation.outcome import ConsolidationMove
 from slackwater.controllers.consolidation.policy import ConsolidationPolicy
 from slackwater.model.ids import NodeName
-
-_HOUR: Final = 3600.0
 
 
 @dataclass(slots=True)
@@ -62,7 +59,7 @@ def left_moves(
 def _only_coming(move: ConsolidationMove, policy: ConsolidationPolicy) -> ConsolidationMove:
     """The new nodes of a move that cannot begin."""
     price = sum(each.price for each in move.coming)
-    cost = round(price * policy.overlap_seconds / _HOUR)
+    cost = policy.moving_cost(price, 0)
     return replace(move, leaving=(), pods=(), after=(), saved=-price, disruption=0.0, moving_cost=cost, risky=False)
 
 
@@ -88,7 +85,4 @@ def _together(first: ConsolidationMove, then: ConsolidationMove) -> Consolidatio
 
 def _pays(move: ConsolidationMove, policy: ConsolidationPolicy) -> bool:
     """Does the move save enough? One for another reason than money need not."""
-    if move.reason != "Underutilized":
-        return True
-    pays = move.saved * policy.horizon / _HOUR > move.moving_cost
-    return move.saved > 0 and move.ratio >= policy.min_saving_ratio and pays
+    return move.reason != "Underutilized" or policy.pays(move.saved, move.ratio, move.moving_cost)

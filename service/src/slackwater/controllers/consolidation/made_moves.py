@@ -7,7 +7,6 @@ In: drafts of moves, and the places that a trial found for their pods. Out: the 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import numpy as np
 
@@ -27,8 +26,6 @@ from slackwater.model.ids import NodeName, PodKey, PodUid, Row
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.prices import capacity_type_of
 from slackwater.model.reasons import UnremovableReason
-
-_HOUR: Final = 3600.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,15 +71,9 @@ class MadeMoves:
 
     def pays(self, leaving: Sequence[Candidate], price: int, pods: int) -> bool:
         """Does it save enough for what it disturbs, if these nodes go, new ones come for this price, and so many pods move?"""
-        policy = self.rules.policy
-        saved = sum(each.price for each in leaving) - price
+        policy, saved = self.rules.policy, sum(each.price for each in leaving) - price
         ratio = self.candidates.share(saved, sum(each.disruption for each in leaving))
-        pays = saved * policy.horizon / _HOUR > self.moving_cost(price, pods)
-        return saved > 0 and ratio >= policy.min_saving_ratio and pays
-
-    def moving_cost(self, price: int, pods: int) -> int:
-        """Micros, once."""
-        return round(price * self.rules.policy.overlap_seconds / _HOUR) + pods * self.rules.policy.eviction_cost
+        return policy.pays(saved, ratio, policy.moving_cost(price, pods))
 
     def pays_of(self, found: Found) -> Pays:
         """The rule by which the set of a trial is divided into moves."""
@@ -213,7 +204,7 @@ class MadeMoves:
                 saved=saved,
                 disruption=disruption,
                 ratio=self.candidates.share(saved, disruption),
-                moving_cost=self.moving_cost(price, len(pods)),
+                moving_cost=self.rules.policy.moving_cost(price, len(pods)),
                 risky=any(evacuated.risky for _, evacuated in gone),
             )
         )

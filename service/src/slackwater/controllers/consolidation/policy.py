@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from slackwater.controllers.scaledown.policy import ScaleDownPolicy
 from slackwater.controllers.scaleup.policy import ScaleUpPolicy
 from slackwater.model.ids import Seconds
 from slackwater.model.nodegroups import GroupName
+
+_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,14 @@ class ConsolidationPolicy:
     expire_after: Seconds
     expire_after_of: Mapping[GroupName, Seconds] = field(default_factory=dict)
     overlap_seconds: float = 900.0
+
+    def moving_cost(self, price: int, pods: int) -> int:
+        """What moving so many pods costs once, in micros, with new nodes at this price."""
+        return round(price * self.overlap_seconds / _HOUR) + pods * self.eviction_cost
+
+    def pays(self, saved: int, ratio: float, moving_cost: int) -> bool:
+        """Is a move that saves so many micros an hour worth its disruption? `ratio`: as `min_saving_ratio`."""
+        return saved > 0 and ratio >= self.min_saving_ratio and saved * self.horizon / _HOUR > moving_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
