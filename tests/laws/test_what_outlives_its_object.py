@@ -134,7 +134,7 @@ _BOUNDED: dict[str, tuple[int, str]] = {
     "BoughtNodes._seen": (8, "nodes of the newest purchases, a few of each group"),
     "Counter": (10_000, "with the snapshot"),
     "KindInterner._kinds": (10_000, "weak: as long as a cache below has one"),
-    "KindTable": (10_000, "with the snapshot: it is built anew at 20,000 rules where most of them are gone"),
+    "KindTable": (10_000, "with the snapshot: it is built again at 20,000 rules where most of them are gone"),
     "LabelColumn": (300, "twice the rows, and 64"),
     "SnapshotReplica._free": (40, "rows: the most nodes that were there at once"),
     "Node.labels": (60, "of the last node of each row"),

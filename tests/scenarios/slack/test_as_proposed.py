@@ -12,10 +12,10 @@ from msgspec import structs
 
 from slackwater.controllers.scaledown.plan import plan_scale_down
 from slackwater.controllers.scaledown.planning_input import PlanningInput
-from slackwater.controllers.scaledown.state import ScaleDownState
+from slackwater.controllers.scaledown.state import ScaleDownPlan, ScaleDownState
 from slackwater.controllers.slack.planning_input import PodHeadroom
 from slackwater.model.eviction_facts import EvictionFacts, Owner
-from slackwater.model.ids import PPM, UnixTime
+from slackwater.model.ids import PPM, NodeName, UnixTime
 from slackwater.model.nodegroups import GroupName
 from slackwater.model.objects import Node, Pod, Taint
 from slackwater.model.placeholders import is_placeholder
@@ -66,8 +66,8 @@ def _rows_judged(cluster: Cluster) -> int:
     counts: list[int] = []
     build = ClusterSnapshot.build
 
-    def counted(*args: object, **more: object) -> ClusterSnapshot:
-        snapshot = build(*args, **more)  # type: ignore[arg-type]
+    def counted(*args: Any, **more: Any) -> ClusterSnapshot:
+        snapshot = build(*args, **more)
         snapshots.append(snapshot)
         return snapshot
 
@@ -129,7 +129,10 @@ def test_r3_scale_down_takes_nodes_as_if_placeholders_were_pods_that_move() -> N
     left = {"n0", "n1", "n2", "n3", "n4", "n5"} - {found.node for found in plan.removable}
     assert len(left) == 2  # 7 of CPU in nodes of 4
     kept = {one.node: one for one in plan.kept}
-    assert {kept[name].unremovable_reason for name in left} <= {UnremovableReason.DESTINATION, UnremovableReason.SLACK_NEEDED}
+    assert {kept[NodeName(name)].unremovable_reason for name in left} <= {
+        UnremovableReason.DESTINATION,
+        UnremovableReason.SLACK_NEEDED,
+    }
 
 
 def test_r3_a_placeholder_is_never_in_the_way_as_a_pod_that_may_not_be_moved() -> None:
@@ -142,7 +145,7 @@ def test_r3_a_placeholder_is_never_in_the_way_as_a_pod_that_may_not_be_moved() -
     assert plan.removable[0].removal_score.pods == 0
 
 
-def removals(cluster: Cluster):  # type: ignore[no-untyped-def]  # a ScaleDownPlan
+def removals(cluster: Cluster) -> ScaleDownPlan:
     snapshot = ClusterSnapshot.build(cluster.nodes, cluster.pods)
     group = a_group("g", size=len(cluster.nodes)).group
     planning_input = PlanningInput(

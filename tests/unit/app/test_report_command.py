@@ -28,9 +28,9 @@ from slackwater.app.counterfactual.lines import (
 from slackwater.app.html_page import page_of
 from slackwater.app.report.answer import ReportAnswer
 from slackwater.app.report.log_files import LONGEST_LINE, LogFiles, log_files
-from slackwater.app.report.page import view_of
 from slackwater.app.report.report import NoReport, report_answer
 from slackwater.app.report.series import MOST_BUCKETS, Series
+from slackwater.app.report.view import view_of
 from slackwater.cli.main import main
 from tests.support.counterfactual_logs import BEGAN, START, days_of_a_cluster
 from tests.support.http_answers import answering
@@ -207,7 +207,7 @@ def test_a_new_file_of_the_log_goes_on(tmp_path: Path) -> None:
         assert moneys(report_answer(log, since_seconds=None)) == {3: Decimal(1)}
 
 
-def test_what_cannot_be_added_up_begins_anew() -> None:
+def test_what_cannot_be_added_up_begins_again() -> None:
     serving = replace(BEGAN, at=START + 5 * HOUR, sides=("real",))
     answer = of([*STORY, serving, came("a", "real", 5), *minutes(5, 6, 1, None)])
     assert (answer.counted_seconds, [each.side for each in answer.sides]) == (HOUR, ["real"])

@@ -39,7 +39,7 @@ def main() -> None:
         assert log is not None
         lines = both.take(seen)
         if log.append(written(lines)):
-            log.append(written(both.begun_anew()))
+            log.append(written(both.head_of_file()))
         if seen.rebuild:
             gc.collect()
             gc.freeze()

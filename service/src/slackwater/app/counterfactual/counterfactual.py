@@ -79,9 +79,9 @@ class Counterfactual:
             lines += self._played.take_lines()
         return lines
 
-    def begun_anew(self) -> list[AnyLine]:
+    def head_of_file(self) -> list[AnyLine]:
         """What a new file of the log begins with, so that it can be read without the older one."""
-        return [] if self._played is None else [self._played.began(self._version, goes_on=True), *self._played.begun_anew()]
+        return [] if self._played is None else [self._played.began(self._version, goes_on=True), *self._played.head_of_file()]
 
     def ended(self) -> list[AnyLine]:
         """The last lines, of sides that end now."""
@@ -142,7 +142,7 @@ class _Played:
             goes_on=goes_on,
         )
 
-    def begun_anew(self) -> list[AnyLine]:
+    def head_of_file(self) -> list[AnyLine]:
         """The nodes that the sides have, as if they came now."""
         logs = [self._real.log, *(() if self._ours is None else [self._ours.log])]
         return [structs.replace(came, at=self._at) for log in logs for came in log.nodes.values()]

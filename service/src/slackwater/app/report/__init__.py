@@ -3,10 +3,10 @@
 
 with log_files("shadow.log") as log:                # `log_files`: the log's files, oldest first
     answer = report_answer(log, since_seconds=86_400)    # `report`
-page_of(view_of(answer))                            # `page`, `app.html_page`: one file of HTML
+page_of(view_of(answer))                            # `view`, `app.html_page`: one file of HTML
 
 - `window`: which time counts.
 - `totals`: nodes, money, pending pods and evictions of each side.
 - `partings`: the money of the nodes that exist on one side only, by the decision that made them differ.
-- `tables`, `page`, `plots`: the figures for people.
+- `tables`, `view`, `plots`: the figures for people.
 """

@@ -76,8 +76,8 @@ def _seconds(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    from slackwater.app.report.page import view_of
     from slackwater.app.report.report import NoReport, report_answer
+    from slackwater.app.report.view import view_of
 
     if args.log is not None and (args.url or args.kubeconfig or args.context):
         raise CommandFailed(["--log: got it with --url, --kubeconfig or --context, want a file or a service"])

@@ -178,21 +178,20 @@ class _ScaleDownPlanning:
             kept = judge_node(eligibility_input)
             if kept is not None:
                 self.kept[node.name] = kept
-            elif self.policy.only_empty and self._is_left_to_consolidation(node, weighing.movers.free(row)):
+            elif self.policy.only_empty and self._is_left_to_consolidation(node, _count(weighing.movers.free(row))):
                 self._keep(node.name, UnremovableReason.LEFT_TO_CONSOLIDATION)
             elif group is not None and own is not None:
                 removal_score = weighing.weigh(row)
                 if not isinstance(removal_score, RemovalScore):
                     pod, unremovable_reason = removal_score
                     self._failed(node.name, unremovable_reason, blocked_by=pod.key)
-                elif self._is_left_to_consolidation(node, removal_score):
+                elif self._is_left_to_consolidation(node, removal_score.pods):
                     self._keep(node.name, UnremovableReason.LEFT_TO_CONSOLIDATION)
                 else:
                     yield _Eligible(row, node.name, group, node.ready, own, removal_score)
 
-    def _is_left_to_consolidation(self, node: Node, found: RemovalScore | Movers | None) -> bool:
-        """`found`: what is known of the pods that move; None if nothing is."""
-        pods = found.pods if isinstance(found, RemovalScore) else 0 if found is None else len(found.pods)
+    def _is_left_to_consolidation(self, node: Node, pods: int) -> bool:
+        """`pods`: how many move; 0 if that is not known yet."""
         left = left_to_consolidation(self.policy, node, pods=pods)
         return left and node.name not in self.state.replacing.replaced
 
@@ -388,3 +387,7 @@ def _words(reasons: tuple[tuple[Reason, int], ...]) -> str:
     """The most frequent verdicts as text, each with its number of nodes, as in kube-scheduler's messages: "3 ..., 2 ..."."""
     texts = [f"{count} {reason.text}" for reason, count in reasons[:_MOST_REASONS]]
     return ", ".join([*texts, "..."] if len(reasons) > _MOST_REASONS else texts)
+
+
+def _count(movers: Movers | None) -> int:
+    return 0 if movers is None else len(movers.pods)
