@@ -1,12 +1,13 @@
 """The running service, and what holds of every request to it whatever it says."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import httpx
+import requests
 
 #: Nobody waits for this long; a test that runs into it has found something that hangs.
 _SECONDS: Final = 120.0
@@ -14,8 +15,8 @@ _SECONDS: Final = 120.0
 _FAULTS: Final = {500, 501, 502, 504}
 
 
-class _Changed(AssertionError):
-    """A refused request changed the state, or the state changed while it was asked."""
+Result = TypeVar("Result")
+Answer = TypeVar("Answer", httpx.Response, requests.Response)
 
 
 class Target:
@@ -42,26 +43,34 @@ class Target:
         self, listener: str, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
         """Any request. AssertionError if it is answered with a fault, or refused and yet changed something."""
-        try:
-            return self._asked_once(listener, method, path, body, headers)
-        except _Changed:  # perhaps a hold of an earlier request ended meanwhile: that does not happen twice
-            return self._asked_once(listener, method, path, body, headers)
+        what = f"{method} {path} {body!r:.500}"
+        return self.judged(
+            lambda: self._http.request(method, f"{self.urls[listener]}{path}", content=body, headers=dict(headers or {})), what
+        )
 
-    def _asked_once(
-        self, listener: str, method: str, path: str, body: bytes | None, headers: Mapping[str, str] | None
-    ) -> httpx.Response:
-        before = self.state()
-        answer = self._http.request(method, f"{self.urls[listener]}{path}", content=body, headers=dict(headers or {}))
-        self.judge(answer.status_code, f"{method} {path} {body!r:.500}", before)
+    def judged(self, request: Callable[[], Answer], what: str) -> Answer:
+        """What `request` is answered. AssertionError as for `ask`; `what`: what its text calls the request."""
+        answer = self.unchanged_by(request, what, where=lambda answer: answer.status_code >= 400)
+        assert answer.status_code not in _FAULTS, f"{what}: {answer.status_code}\n{self._log.read_text()[-3000:]}"
         return answer
 
-    def judge(self, status: int, what: str, before: Mapping[str, Any]) -> None:
-        assert status not in _FAULTS, f"{what}: {status}\n{self._log.read_text()[-3000:]}"
-        if status >= 400:
-            after = self.state()
-            changed = sorted(key for key in before if before[key] != after[key])
-            if changed:
-                raise _Changed(f"{what}: {status}, yet it changed {changed}")
+    def unchanged_by(self, do: Callable[[], Result], what: str, where: Callable[[Result], bool] = lambda _: True) -> Result:
+        """What `do` returns. AssertionError if the state is another one after it, twice, and `where` holds of the result.
+
+        Twice, since a hold of an earlier request may end while `do` runs."""
+        result, changed = self._done(do, where)
+        if changed:
+            result, changed = self._done(do, where)
+        assert not changed, f"{what} changed {changed}"
+        return result
+
+    def _done(self, do: Callable[[], Result], where: Callable[[Result], bool]) -> tuple[Result, list[str]]:
+        before = self.state()
+        result = do()
+        if not where(result):
+            return result, []
+        after = self.state()
+        return result, sorted(key for key in before if before[key] != after[key])
 
     def post(self, listener: str, path: str, document: Any) -> httpx.Response:
         body = document if isinstance(document, bytes) else json.dumps(document).encode()
