@@ -4,10 +4,9 @@ All objects share one etcd, so their resource versions say which change came fir
 asked of the service. Deliberately absent: what should be true (`judgement`).
 """
 
-import json
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import anyio
 
 from tests.cluster.support.bodies import Json
 from tests.cluster.support.growth import is_ready
+from tests.cluster.support.watching import watched
 
 TAINT: Final = "ToBeDeletedByClusterAutoscaler"
 _PATHS: Final = {
@@ -24,7 +24,6 @@ _PATHS: Final = {
     "budget": "/apis/policy/v1/poddisruptionbudgets",
 }
 _LISTED_WITHIN_SECONDS: Final = 60.0
-_BACK_AFTER_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,24 +111,5 @@ async def _list(api: aiohttp.ClientSession, kind: str, history: History, path: s
 
 
 async def _follow(api: aiohttp.ClientSession, kind: str, version: str, history: History) -> None:
-    """Goes on from the last change where the API server ends a watch, as it does when it has too much to do."""
-    while True:
-        with suppress(aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError, TimeoutError):
-            async for event in _events(api, _PATHS[kind], version):
-                version = event["object"]["metadata"]["resourceVersion"]
-                if event["type"] != "BOOKMARK":
-                    history.hear(kind, event["object"], gone=event["type"] == "DELETED")
-        await anyio.sleep(_BACK_AFTER_SECONDS)
-
-
-async def _events(api: aiohttp.ClientSession, path: str, version: str) -> AsyncIterator[Json]:
-    params = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": "3600"}
-    async with api.get(path, params=params, timeout=aiohttp.ClientTimeout(total=None)) as answer:
-        answer.raise_for_status()
-        rest = b""
-        async for chunk in answer.content.iter_any():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                event = json.loads(line)
-                assert event["type"] != "ERROR", f"the watch of {path} sent {event}"
-                yield event
+    async for event in watched(api, _PATHS[kind], version):
+        history.hear(kind, event["object"], gone=event["type"] == "DELETED")
