@@ -12,6 +12,7 @@ UnixTime = NewType("UnixTime", float)  # seconds since 1970 by the wall clock; c
 Seconds = float
 Ppm = Annotated[int, "ppm"]
 PPM: Final = 1_000_000
+DAY_SECONDS: Final = 86_400
 
 
 class PodKey(NamedTuple):

@@ -30,7 +30,7 @@ from slackwater.adapters.kube.structs import SelectorWire
 from slackwater.app.doctor import Check, named, ok, problem, unknown, unseen, warning
 from slackwater.app.settings import Settings
 from slackwater.app.settings.serving import AgentAuthentication
-from slackwater.model.ids import PodKey
+from slackwater.model.ids import DAY_SECONDS, PodKey
 from slackwater.model.selectors import selects
 from slackwater_protocol.names import SCHEDULER_NAME_LABEL, SCHEDULER_NAMESPACE
 
@@ -41,7 +41,6 @@ _POLICY: Final = "agents' NetworkPolicy"
 _POLICIES: Final = f"/apis/networking.k8s.io/v1/namespaces/{SCHEDULER_NAMESPACE}/networkpolicies"
 _SECONDS: Final = 10.0
 _REQUEST: Final = b"GET / HTTP/1.1\r\nHost: slackwater\r\nConnection: close\r\n\r\n"
-_DAY_SECONDS: Final = 86_400.0
 #: A certificate that ends sooner than this gives a warning.
 _SOON_DAYS: Final = 7.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -169,7 +168,7 @@ def _certificate(check: Check, answered: Answered, now: datetime) -> Check:
     """Adds the end of the listener's certificate to the check: a warning if it is near, a problem if it has passed."""
     if answered.not_after is None:
         return check
-    days = (answered.not_after - now).total_seconds() / _DAY_SECONDS
+    days = (answered.not_after - now).total_seconds() / DAY_SECONDS
     seen, advice = (
         f"{check.seen}; its certificate ends on {answered.not_after:%Y-%m-%d}",
         "renew the files of listeners.agents.tls",

@@ -13,6 +13,7 @@ from typing import Final
 
 from slackwater.app.counterfactual.lines import Side
 from slackwater.app.report.answer import Point
+from slackwater.model.ids import DAY_SECONDS
 
 STYLE: Final = """\
 .plots { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fill, minmax(min(30rem, 100%), 1fr)); }
@@ -42,9 +43,8 @@ _HEIGHT: Final = 200
 _VALUES: Final = 4
 _LEAST: Final = 1e-6
 _TIMES: Final = 6
-_DAY: Final = 86_400
 #: Distances between times on the axis, in seconds; beyond them whole weeks.
-_STEPS: Final = (60, 300, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, _DAY, 2 * _DAY, 7 * _DAY)
+_STEPS: Final = (60, 300, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, DAY_SECONDS, 2 * DAY_SECONDS, 7 * DAY_SECONDS)
 
 #: The lines of one side.
 Pieces = Sequence[Sequence[Point]]
@@ -82,7 +82,7 @@ def _axes(values: Iterable[float], top: float, begin: int, end: int) -> Iterator
         yield f'<span class="value" style="bottom:{_short(100 * value / top)}%">{value:,.10g}</span>'
     times = list(_times(begin, end))
     # On a phone every other time stays: those with the days, without which the others say little.
-    day = next((number for number, (at, _) in enumerate(times) if at % _DAY == 0), 0)
+    day = next((number for number, (at, _) in enumerate(times) if at % DAY_SECONDS == 0), 0)
     for number, (at, text) in enumerate(times):
         odd = " odd" if (number - day) % 2 else ""
         yield f'<span class="time{odd}" style="left:{_short(_at(at, begin, end, 100))}%">{text}</span>'
@@ -91,13 +91,13 @@ def _axes(values: Iterable[float], top: float, begin: int, end: int) -> Iterator
 def _times(begin: int, end: int) -> Iterator[tuple[int, str]]:
     """The times on the axis: at midnight the day, else the time of day."""
     span = max(end - begin, 1)
-    step = next((step for step in _STEPS if span / step <= _TIMES), ceil(span / _TIMES / (7 * _DAY)) * 7 * _DAY)
+    step = next((step for step in _STEPS if span / step <= _TIMES), ceil(span / _TIMES / (7 * DAY_SECONDS)) * 7 * DAY_SECONDS)
     for at in range(ceil(begin / step) * step, end + 1, step):
         try:
             moment = datetime.fromtimestamp(at, UTC)
         except (ValueError, OverflowError, OSError):
             return
-        yield at, f"{moment:%d %b}" if at % _DAY == 0 else f"{moment:%H:%M}"
+        yield at, f"{moment:%d %b}" if at % DAY_SECONDS == 0 else f"{moment:%H:%M}"
 
 
 def _drawn(side: Side, pieces: Pieces, begin: int, end: int, top: float) -> str:

@@ -6,9 +6,9 @@ from typing import Final
 
 from slackwater.app.html_page import Headline, ReportView, Table
 from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, UseAnswer, WorthAnswer
+from slackwater.model.ids import DAY_SECONDS
 from slackwater.model.texts import count_text, time_text
 
-_DAY: Final = 86_400
 _TITLES: Final = {"group": "By group", "type": "By instance type", "zone": "By zone", "capacityType": "By capacity type"}
 _NONE: Final = "(none)"
 #: How many rows a table of causes or shares has at most; the last one has the others together.
@@ -17,7 +17,7 @@ _MOST_REMEDIES: Final = 2
 
 
 def horizon_text(answer: WorthAnswer) -> str:
-    days, rest = divmod(answer.horizon_seconds, _DAY)
+    days, rest = divmod(answer.horizon_seconds, DAY_SECONDS)
     return f"{answer.horizon_seconds / 3600:g} h" if rest or not days else count_text(days, "day")
 
 

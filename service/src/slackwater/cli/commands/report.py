@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from slackwater.app.progress import shown
 from slackwater.cli.commands.ops_client import add_listener, fetch_parts, url_of
 from slackwater.cli.commands.output import BAD_INPUT, NOT_FOUND, CommandFailed, add_report_output, name_of, report_lines
+from slackwater.model.ids import DAY_SECONDS
 
 if TYPE_CHECKING:
     from slackwater.app.report.log_files import LogFiles
@@ -36,7 +37,6 @@ examples:
   slackwater report --log shadow.log -o json | jq .saved
 """
 _DAYS: Final = re.compile(r"([0-9]{1,4})d")
-_DAY_SECONDS: Final = 86_400
 DEFAULT_SINCE: Final = "24h"
 
 
@@ -64,7 +64,7 @@ def _seconds(text: str) -> float:
     from slackwater_protocol.durations import DurationError, parse_non_negative_duration, seconds
 
     if (days := _DAYS.fullmatch(text)) is not None:
-        found = float(int(days[1]) * _DAY_SECONDS)
+        found = float(int(days[1]) * DAY_SECONDS)
     else:
         try:
             found = seconds(parse_non_negative_duration(text))

@@ -13,6 +13,7 @@ from slackwater.cli.commands.cluster import with_cluster
 from slackwater.cli.commands.ops_client import add_listener
 from slackwater.cli.commands.output import NO_ANSWER, CommandFailed, add_report_output, report_lines
 from slackwater.cli.commands.simulate_common import add_group_label, add_version, failed, read_simulated
+from slackwater.model.ids import DAY_SECONDS
 
 if TYPE_CHECKING:
     from slackwater.app.settings import Settings
@@ -38,7 +39,6 @@ daemonsets,poddisruptionbudgets,services,pvc,pv,storageclasses,csinodes \\
   slackwater worth --cluster cluster.json --config slackwater.yaml
   ... --by-label team                      whom is the money for?
 """
-_DAY: Final = 86_400
 MONTH_DAYS: Final = 30
 _LONGEST_DAYS: Final = 3_660
 _HORIZON: Final = re.compile(r"([0-9]{1,5})(d|h)")
@@ -57,7 +57,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add_listener(parser)
     parser.add_argument("--config", metavar="F", help="Slackwater's configuration file: groups, limits, timers, prices")
     parser.add_argument("--prices", metavar="F", help="a price table, CSV or JSON, in place of autoscaler.prices.table")
-    parser.add_argument("--horizon", metavar="T", type=_horizon, default=MONTH_DAYS * _DAY, help="30d (default), 12h")
+    parser.add_argument("--horizon", metavar="T", type=_horizon, default=MONTH_DAYS * DAY_SECONDS, help="30d (default), 12h")
     parser.add_argument("--prometheus", metavar="URL", help="what pods use (p95 over 24 h), beside their requests")
     parser.add_argument("--prometheus-token", metavar="F", help="a file with the bearer token for Prometheus")
     parser.add_argument("--prometheus-ca", metavar="F", help="a file with the certificates that its TLS is verified by")
@@ -70,8 +70,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def _horizon(text: str) -> int:
     found = _HORIZON.fullmatch(text)
-    seconds = 0 if found is None else int(found[1]) * (_DAY if found[2] == "d" else 3600)
-    if not 0 < seconds <= _LONGEST_DAYS * _DAY:
+    seconds = 0 if found is None else int(found[1]) * (DAY_SECONDS if found[2] == "d" else 3600)
+    if not 0 < seconds <= _LONGEST_DAYS * DAY_SECONDS:
         raise argparse.ArgumentTypeError(f"got {text!r}, want days or hours up to {_LONGEST_DAYS}d, such as 30d or 12h")
     return seconds
 

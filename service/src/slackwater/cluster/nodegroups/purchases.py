@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import structs
 
 from slackwater.cluster.nodegroups.status import BoughtNode, NodeObservation
-from slackwater.model.ids import Instant, NodeName
+from slackwater.model.ids import DAY_SECONDS, Instant, NodeName
 from slackwater.model.node_taints import TaintId, taint_id
 from slackwater.model.nodegroups import InstanceId, NodeGroup
 from slackwater.model.prices import zone_of
@@ -25,8 +25,6 @@ _MOST: Final = 3
 #: How many start times are remembered, and how many open requests.
 _MOST_STARTS: Final = 16
 _MOST_ASKED: Final = 10_000
-#: After this time the group may try once more whether its machines are as promised: the bought one may have been broken.
-_FORGET_SECONDS: Final = 86_400.0
 
 
 @dataclass(slots=True)
@@ -86,8 +84,9 @@ class BoughtNodes:
                 self._take(observation, at)
             elif self._doubted_at is None:
                 self._doubted_at = at
+        # After a day the group may try once more whether its machines are as promised: the bought one may have been broken.
         newest = max((seen.at for seen in self._seen.values()), default=now)
-        last = sorted(name for name, seen in self._seen.items() if seen.at == newest and now - newest <= _FORGET_SECONDS)
+        last = sorted(name for name, seen in self._seen.items() if seen.at == newest and now - newest <= DAY_SECONDS)
         there = {observation.name for observation in observations.values()}
         kept = {name: self._seen[name] for name in last[:_MOST]}
         self._seen = {name: replace(seen, bought=replace(seen.bought, there=name in there)) for name, seen in kept.items()}

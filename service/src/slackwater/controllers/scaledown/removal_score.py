@@ -16,7 +16,7 @@ from typing import Final
 from slackwater.controllers.scaledown.planning_input import PlanningInput
 from slackwater.controllers.scaledown.row_movers import Movers, RowMovers
 from slackwater.fit.drainability import DrainabilityOutcome, RuleFacts, judge
-from slackwater.model.ids import Row
+from slackwater.model.ids import DAY_SECONDS, Row
 from slackwater.model.objects import Pod
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.node_facts import CPU, MEMORY
@@ -24,7 +24,6 @@ from slackwater.snapshot.running_pods import RunningPod
 
 _POD_SCALE: Final = 10.0
 _DISRUPTION_COST: Final = frozenset({DrainabilityOutcome.MOVE, DrainabilityOutcome.WAIT})
-_DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +83,13 @@ class RemovalScorer:
 
     def score(self, row: Row, movers: Movers) -> RemovalScore:
         """The score of a node of which these pods would move."""
-        now, started = self._facts.now, movers.started
+        now, started, day = self._facts.now, movers.started, DAY_SECONDS
         oldest, youngest = min(started, default=inf), max(started, default=-inf)
         slacks = self._slacks(movers)
         disruption_cost = (
             len(started)
             + movers.restarts
-            + (float(len(started)) if now - youngest >= _DAY else sum([min(max(now - at, 0.0) / _DAY, 1.0) for at in started]))
+            + (float(len(started)) if now - youngest >= day else sum([min(max(now - at, 0.0) / day, 1.0) for at in started]))
             + sum([1.0 / (1.0 + max(slack, 0)) for slack in slacks])
             + movers.costs
         )

@@ -16,15 +16,15 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from slackwater.model.ids import UnixTime
+from slackwater.model.ids import DAY_SECONDS, UnixTime
 from slackwater.model.json_answer import JsonAnswer
 
 HOUR_STEP_SECONDS: Final = 15
 DAY_STEP_SECONDS: Final = 300
 WEEK_STEP_SECONDS: Final = 3600
 _HOUR_STEPS: Final = 3600 // HOUR_STEP_SECONDS
-_DAY_STEPS: Final = 86400 // DAY_STEP_SECONDS
-_WEEK_STEPS: Final = 7 * 86400 // WEEK_STEP_SECONDS
+_DAY_STEPS: Final = DAY_SECONDS // DAY_STEP_SECONDS
+_WEEK_STEPS: Final = 7 * DAY_SECONDS // WEEK_STEP_SECONDS
 #: The most values that are kept of each figure.
 STEPS: Final = _HOUR_STEPS + _DAY_STEPS + _WEEK_STEPS
 
