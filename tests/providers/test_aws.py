@@ -327,10 +327,14 @@ async def test_without_the_right_to_read_activities_groups_still_grow(aws: Aws, 
     with capture_logs() as logs:
         await aws.grow(1, 3)
         looks = [await aws.look() for _ in range(3)]
+        monkeypatch.undo()
+        await aws.look()
+        monkeypatch.setattr(aws.ec2, "_DescribeScalingActivities", refuse)
+        await aws.look()
     assert {(look.target, len(look.instances), look.unreadable) for look in looks} == {(3, 1, "")}
     assert [entry["problem"] for entry in logs] == [
         "describe_scaling_activities: AccessDenied: not authorized to perform: autoscaling:DescribeScalingActivities"
-    ]
+    ] * 2, "logged again after AWS has answered"
 
 
 # --- failures -------------------------------------------------------------------------------------------------------------

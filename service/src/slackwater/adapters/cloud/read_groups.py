@@ -77,17 +77,26 @@ def unreadable_group(
 
 
 class ProblemLog:
-    """Logs each problem of a group once."""
+    """Logs each problem of a group once, and again if it was solved meanwhile. The group "" is the whole provider."""
 
     def __init__(self) -> None:
         self._logged: set[tuple[str, str]] = set()
 
-    def note(self, group: str, problem: str) -> None:
+    def is_new(self, group: str, problem: str) -> bool:
+        """Whether the problem is to be logged now."""
+        if (group, problem) in self._logged:
+            return False
         if len(self._logged) >= _REMEMBERED:
             self._logged.clear()
-        if (group, problem) not in self._logged:
-            self._logged.add((group, problem))
+        self._logged.add((group, problem))
+        return True
+
+    def note(self, group: str, problem: str) -> None:
+        if self.is_new(group, problem):
             _log.warning("a part of a group does not count", group=group, problem=problem)
+
+    def solved(self, group: str) -> None:
+        self._logged = {noted for noted in self._logged if noted[0] != group}
 
     def read(self, group: str, read: Callable[[], T], otherwise: U) -> T | U:
         """What `read` returns, or `otherwise` if it raises ValueError, which is logged."""

@@ -72,8 +72,6 @@ class AwsGroups:
         #: Whether the groups have been listed.
         self.knows_machines = False
         self._problems = ProblemLog()
-        #: Why the activities were not read the last time; "" if they were.
-        self._activities_problem = ""
 
     async def groups(self, *, timeout_seconds: float) -> Sequence[NodeGroup]:
         with bounded(None, timeout_seconds):
@@ -94,12 +92,11 @@ class AwsGroups:
         """Why machines are lacking. Where AWS does not say, a group is waited for until its nodes are overdue."""
         try:
             failures = await launch_failures(self._client, self._lacking, now=self._now())
-            problem = ""
         except ProviderError as error:
-            failures, problem = {}, error.detail
-        if problem and problem != self._activities_problem:
-            _log.warning("launches that fail are not seen", problem=problem)
-        self._activities_problem = problem
+            if self._problems.is_new("", error.detail):
+                _log.warning("launches that fail are not seen", problem=error.detail)
+            return {}
+        self._problems.solved("")
         return failures
 
     def name_of(self, id_: str) -> InstanceId | None:

@@ -54,7 +54,6 @@ class ExternalGrpcGroups:
         self._client = client
         self._now = now
         self._prices: dict[GroupName, int] = {}
-        self._price_problems: dict[GroupName, str] = {}
         self._defaults = reading.defaults(defaults)
         self._problems = ProblemLog()
 
@@ -163,8 +162,7 @@ class ExternalGrpcGroups:
                 else:
                     self._prices[group.name] = reading.price_micros(answer)
             except (ProviderError, ValueError) as error:
-                if self._price_problems.get(group.name) != str(error):  # once, not in each loop
-                    self._price_problems[group.name] = str(error)
+                if self._problems.is_new(group.name, str(error)):
                     _log.warning("price left as it was", group=group.name, problem=str(error))
 
         with anyio.move_on_after(_PRICES_SECONDS):
