@@ -78,6 +78,10 @@ class HourlyPrice(JsonAnswer, frozen=True, kw_only=True):
         return cls(per_hour=decimal_text(price.micros), currency=price.currency, basis=price.basis)
 
 
+def basis_text(basis: Basis | None) -> str:
+    return "priced by the formula" if basis == "formula" else f"prices: {basis or 'none'}"
+
+
 def price_document(price: Price) -> dict[str, str]:
     """The price as JSON values."""
     return {"perHour": decimal_text(price.micros), "currency": price.currency, "basis": price.basis}

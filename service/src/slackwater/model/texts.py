@@ -1,8 +1,9 @@
-"""Texts for people that several parts write or read: a count with its noun, a time, a list that is cut short, remarks on pods
-that were added to a file, the reasons in kube-scheduler's message about a pod that fits nowhere."""
+"""Texts for people that several parts write or read: a count with its noun, a time, money, a list that is cut short, remarks on
+pods that were added to a file, the reasons in kube-scheduler's message about a pod that fits nowhere."""
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 _NUMBER: Final = re.compile(r"\d+")
@@ -26,6 +27,11 @@ def time_text(seconds: float) -> str:
     minutes, left = divmod(rest, 60)
     parts = [(hours, "h"), (minutes, "min"), (left if not hours else 0, "s")]
     return " ".join(f"{amount} {unit}" for amount, unit in parts if amount) or "0 s"
+
+
+def money_text(amount: str) -> str:
+    """An amount of an answer for people: "1,234.50"."""
+    return f"{Decimal(amount):,.2f}"
 
 
 def first_few(names: Sequence[str], most: int, *, separator: str = ", ", total: int | None = None) -> str:

@@ -8,5 +8,5 @@ page_of(view_of(answer))                            # `view`, `app.html_page`: o
 - `window`: which time counts.
 - `totals`: nodes, money, pending pods and evictions of each side.
 - `partings`: the money of the nodes that exist on one side only, by the decision that made them differ.
-- `tables`, `view`, `plots`: the figures for people.
+- `view`, `plots`: the figures for people.
 """

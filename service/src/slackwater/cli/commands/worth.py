@@ -78,7 +78,7 @@ def _horizon(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     from slackwater.app.simulation import SimulationError
-    from slackwater.app.worth.tables import view_of
+    from slackwater.app.worth.view import view_of
 
     _check(args)
     try:

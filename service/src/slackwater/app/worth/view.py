@@ -1,4 +1,4 @@
-"""The report's figures as tables of texts, for the terminal and for the page."""
+"""What the report shows: its figures as tables of texts, for the terminal and for the page."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -7,7 +7,8 @@ from typing import Final
 from slackwater.app.html_page import Headline, ReportView, Table
 from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, UseAnswer, WorthAnswer
 from slackwater.model.ids import DAY_SECONDS
-from slackwater.model.texts import count_text, time_text
+from slackwater.model.prices import basis_text
+from slackwater.model.texts import count_text, money_text, time_text
 
 _TITLES: Final = {"group": "By group", "type": "By instance type", "zone": "By zone", "capacityType": "By capacity type"}
 _NONE: Final = "(none)"
@@ -16,7 +17,7 @@ _MOST_ROWS: Final = 20
 _MOST_REMEDIES: Final = 2
 
 
-def horizon_text(answer: WorthAnswer) -> str:
+def _horizon_text(answer: WorthAnswer) -> str:
     days, rest = divmod(answer.horizon_seconds, DAY_SECONDS)
     return f"{answer.horizon_seconds / 3600:g} h" if rest or not days else count_text(days, "day")
 
@@ -32,21 +33,20 @@ def view_of(answer: WorthAnswer) -> ReportView:
 
 def _headline(answer: WorthAnswer) -> Iterator[Headline]:
     now, end, rounds, unit = answer.total.now, answer.total.end, answer.rounds, answer.currency
-    basis = "priced by the formula" if answer.basis == "formula" else f"prices: {answer.basis}"
     yield (
-        f"saved in {horizon_text(answer)}",
+        f"saved in {_horizon_text(answer)}",
         f"{_whole(answer.saved)} {unit}",
-        f"{_rounded(answer.saved.per_hour)} {unit} an hour; {basis}",
+        f"{money_text(answer.saved.per_hour)} {unit} an hour; {basis_text(answer.basis)}",
     )
     if Decimal(answer.growth.per_hour):
         waited = f"{count_text(rounds.pending_now, 'pod')} without a node now, {rounds.pending_end:,} at the end"
         yield (
-            f"growth in {horizon_text(answer)}",
+            f"growth in {_horizon_text(answer)}",
             f"{_whole(answer.growth)} {unit}",
             f"for pods that wait, minima and slack: {waited}; not part of what is saved",
         )
     yield (
-        f"cost in {horizon_text(answer)}",
+        f"cost in {_horizon_text(answer)}",
         f"{_whole(now.cost)} to {_whole(end.cost)}",
         "no bound is known" if answer.bound is None else f"no nodes for these pods cost less than {_whole(answer.bound)}",
     )
@@ -110,7 +110,7 @@ def _of_stays(answer: WorthAnswer) -> Table:
         nodes = sum(each.nodes for each in others)
         rows.append((f"{cost:,.0f}", f"{nodes:,}", f"{len(others):,} other causes", "", "", ""))
     note = (
-        f"Each node is counted once, with the first rule that keeps it. Money is {answer.currency} in {horizon_text(answer)}."
+        f"Each node is counted once, with the first rule that keeps it. Money is {answer.currency} in {_horizon_text(answer)}."
     )
     return Table("What stays, and why", head, rows, frozenset((0, 1)), note)
 
@@ -124,16 +124,12 @@ def _of_shares(title: str, shares: SharesAnswer, answer: WorthAnswer) -> Table:
 
 
 def _money_heads(answer: WorthAnswer) -> tuple[str, ...]:
-    unit, horizon = answer.currency, horizon_text(answer)
+    unit, horizon = answer.currency, _horizon_text(answer)
     return f"{unit}/hour", "at the end", f"{unit} in {horizon}", "at the end"
 
 
 def _money(now: Money, end: Money) -> tuple[str, str, str, str]:
-    return _rounded(now.per_hour), _rounded(end.per_hour), _whole(now), _whole(end)
-
-
-def _rounded(text: str) -> str:
-    return f"{Decimal(text):,.2f}"
+    return money_text(now.per_hour), money_text(end.per_hour), _whole(now), _whole(end)
 
 
 def _whole(money: Money) -> str:
