@@ -5,10 +5,12 @@ there, and so is a field without a default. Fields of several words are camelCas
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import structs
+
+T = TypeVar("T")
 
 _REFERENCE: Final = "#/components/schemas/{name}"
 
@@ -25,7 +27,7 @@ def written(value: Any, name: str | None = None) -> Any:
 
 def schemas_of(answers: Iterable[type[JsonAnswer]]) -> dict[str, dict[str, Any]]:
     """The JSON schemas of the answers and their parts by class name, for the components of an OpenAPI document."""
-    classes = {each.__name__: each for each in _below(JsonAnswer)}
+    classes = {each.__name__: each for each in subclasses(JsonAnswer)}
     _, schemas = msgspec.json.schema_components(answers, ref_template=_REFERENCE)
     for name, schema in schemas.items():
         schema.pop("title", None)
@@ -39,7 +41,8 @@ def schemas_of(answers: Iterable[type[JsonAnswer]]) -> dict[str, dict[str, Any]]
     return schemas
 
 
-def _below(parent: type[JsonAnswer]) -> Iterator[type[JsonAnswer]]:
+def subclasses(parent: type[T]) -> Iterator[type[T]]:
+    """All classes derived from `parent`. A class comes after those that it is derived from."""
     for each in parent.__subclasses__():
         yield each
-        yield from _below(each)
+        yield from subclasses(each)

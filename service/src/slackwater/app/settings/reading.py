@@ -31,6 +31,7 @@ from slackwater.configuration.kind import REFUSED, Kind
 from slackwater.configuration.problems import Problem, SettingsError, Steps, UnreadableSettings, json_path, show
 from slackwater.configuration.text_tree import DEEPEST, LARGEST_TEXT, Document, read_document
 from slackwater.configuration.values import FILE_PATH, Section
+from slackwater.model.json_answer import subclasses
 from slackwater_protocol.names import CONFIG_API_VERSION, CONFIG_KIND
 
 _WANTED: Final = {
@@ -294,19 +295,12 @@ REMOVED: Final = {
 @cache
 def describe_sections() -> None:
     """Sets the description of each field of each section to the field's docstring, once in a process."""
-    for model in _below(Section):
+    for model in subclasses(Section):
         for owner in reversed(model.__mro__):
             if issubclass(owner, Section):
                 for name, text in _docstrings(owner).items():
                     model.model_fields[name].description = text
         model.model_rebuild(force=True)
-
-
-def _below(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """All models derived from `model`. A section comes after the sections that it contains."""
-    for each in model.__subclasses__():
-        yield each
-        yield from _below(each)
 
 
 @cache
