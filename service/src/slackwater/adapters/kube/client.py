@@ -300,6 +300,8 @@ def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
 Verdict = Literal["done", "refused", "again", "unknown"]
 
 _TOO_MANY: Final = 429
+#: The statuses of a write whose condition does not hold: the object is another one, or others wrote it.
+CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: How long to wait after a 429 without Retry-After.
 _RETRY_AFTER_SECONDS: Final = 1.0
 #: Statuses that mean that nothing happened and a retry may succeed: the server read the request too slowly (408), is overloaded

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple, Protocol
 
 from slackwater.adapters.api_calls import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Response
-from slackwater.adapters.kube.client import outcome_of, words_of
+from slackwater.adapters.kube.client import CONDITION_FAILED, outcome_of, words_of
 from slackwater.adapters.kube.decode import read_meta, version_number
 from slackwater.adapters.kube.neon import MACHINES_PATH, MIGRATIONS_PATH, migration_object
 from slackwater.adapters.kube.resource_type import PODS_PATH, collection_path, object_path
@@ -20,8 +20,6 @@ from slackwater_protocol.names import PERMIT
 from slackwater_protocol.units import quantity_text_cpu, quantity_text_memory
 
 _PERMIT_POINTER: Final = "/metadata/annotations/" + PERMIT.replace("~", "~0").replace("/", "~1")
-#: The statuses of a write whose condition does not hold: the object is another one, or has changed.
-_CONDITION_FAILED: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 
 
 class Send(Protocol):
@@ -60,7 +58,7 @@ class VerticalWriter:
             {"op": "replace", "path": _PERMIT_POINTER, "value": effect.text},
         ]
         answer = await self._send("PATCH", path, patch, deadline, content_type=JSON_PATCH)
-        if answer.status not in _CONDITION_FAILED:
+        if answer.status not in CONDITION_FAILED:
             return _permit_outcome(effect, answer)
         there = await self._read_permit(effect, path, deadline)
         if isinstance(there, Outcome):

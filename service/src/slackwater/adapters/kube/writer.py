@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 import anyio
 
 from slackwater.adapters.api_calls import MERGE_PATCH, STRATEGIC_PATCH, ApiPort, Response, ask
-from slackwater.adapters.kube.client import outcome_of, words_of
+from slackwater.adapters.kube.client import CONDITION_FAILED, outcome_of, words_of
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.drain_writer import DrainWriter
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, NoAnswer, NotLeading
@@ -41,9 +41,6 @@ from slackwater.model.ids import PodKey, PodUid
 from slackwater.model.objects import VICTIM_MESSAGE
 from slackwater.ports.protocols import Outcome
 from slackwater_protocol.names import GATE, PREEMPTING, TOUCHED
-
-#: The statuses of a write whose UID does not match the pod's, or that conflicts with other writes.
-_UNCERTAIN: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 
 
 class PodWriter:
@@ -124,7 +121,7 @@ class PodWriter:
         outcome = outcome_of(answer)
         if answer.status == HTTPStatus.NOT_FOUND:
             return Outcome("done", answer.status, event=PodGone(effect.uid, effect.key, read=True))
-        if answer.status not in _UNCERTAIN:
+        if answer.status not in CONDITION_FAILED:
             return outcome
         found = await self.read(effect.uid, effect.key, deadline)
         if isinstance(found.event, PodGone):
@@ -147,7 +144,7 @@ class PodWriter:
         outcome = outcome_of(answer)
         if answer.status == HTTPStatus.NOT_FOUND:
             return Outcome("refused", answer.status, outcome.detail, event=PodGone(effect.uid, effect.key, read=True))
-        if answer.status not in _UNCERTAIN:
+        if answer.status not in CONDITION_FAILED:
             return outcome
         # The UID did not match, the pod is bound by now, or too many wrote at once: reading the pod tells which.
         found = await self.read(effect.uid, effect.key, deadline)
