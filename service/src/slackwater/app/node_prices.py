@@ -13,7 +13,8 @@ from slackwater.adapters.api_calls import ApiReads, Read
 from slackwater.adapters.api_objects import ListWire, ObjectDecoder
 from slackwater.adapters.kube.decode import read_meta
 from slackwater.adapters.kube.errors import UNREADABLE, KubeError, refused
-from slackwater.adapters.kube.node_overlays import OVERLAYS_PATH, decode_overlay
+from slackwater.adapters.kube.node_overlays import decode_overlay
+from slackwater.adapters.kube.resource_type import PATHS
 from slackwater.app.clouds import uses_karpenter
 from slackwater.app.prices import price_book_of
 from slackwater.app.settings import Settings
@@ -24,16 +25,17 @@ _SECONDS: Final = 5.0
 MOST: Final = 1_000
 _MOST_BYTES: Final = 16 * 2**20
 _LIST: Final = ObjectDecoder(ListWire)
+_PATH: Final = PATHS["nodeoverlays"]
 
 
 async def read_overlays(api: ApiReads) -> tuple[tuple[PriceOverlay, ...], list[str]]:
     """The NodeOverlays that change prices, the heaviest first, and notes on those that cannot be read. None if the API server
     does not know the type. Raises KubeError, and ValueError for an answer that cannot be read or has more than `MOST`."""
-    answer = await api.send(Read(OVERLAYS_PATH, timeout_seconds=_SECONDS, params={"limit": str(MOST)}, most_bytes=_MOST_BYTES))
+    answer = await api.send(Read(_PATH, timeout_seconds=_SECONDS, params={"limit": str(MOST)}, most_bytes=_MOST_BYTES))
     if answer.status == HTTPStatus.NOT_FOUND:
         return (), []
     if answer.status != HTTPStatus.OK:
-        raise refused(f"list {OVERLAYS_PATH}", answer)
+        raise refused(f"list {_PATH}", answer)
     page = _LIST.decode(answer.body)
     if page.metadata.continue_:
         raise ValueError(f"got more than {MOST} NodeOverlays, want fewer")

@@ -19,7 +19,7 @@ from slackwater.adapters.kube import storage as decoding
 from slackwater.adapters.kube.decode import PodDecoder, read_meta, version_number
 from slackwater.adapters.kube.eviction_facts import controller_of
 from slackwater.adapters.kube.pod_constraints import selector_of
-from slackwater.adapters.kube.resource_type import Found, OnBroken, ResourceType
+from slackwater.adapters.kube.resource_type import PATHS, Found, OnBroken, ResourceType
 from slackwater.adapters.kube.structs import MetaWire, SelectorWire
 from slackwater.model.auxiliary import (
     AuxiliaryGone,
@@ -118,8 +118,6 @@ def _pod(decoder: PodDecoder, meta: MetaWire, template: _Template, *, uid: str, 
     return decoder.decode(msgspec.json.encode(body))
 
 
-_STORAGE_GROUP: Final = "/apis/storage.k8s.io/v1"
-_DEVICE_GROUP: Final = "/apis/resource.k8s.io/v1"
 #: The tolerations that the DaemonSet controller adds to its pods (pkg/controller/daemon/util).
 _DAEMON_TOLERATIONS: Final = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
@@ -136,6 +134,13 @@ _HOST_NETWORK_TOLERATION: Final = {
 }
 
 _Read = Callable[[bytes | msgspec.Raw], AuxiliaryObject]
+#: Clusters before Kubernetes 1.34 do not have these.
+_OF_DEVICES: Final[tuple[tuple[AuxiliaryKind, Callable[..., AuxiliaryObject]], ...]] = (
+    ("resourceslices", devices.decode_slice),
+    ("deviceclasses", devices.decode_device_class),
+    ("resourceclaims", devices.decode_resource_claim),
+    ("resourceclaimtemplates", devices.decode_claim_template),
+)
 
 
 def auxiliary(
@@ -167,45 +172,34 @@ def auxiliary(
 
         return read
 
-    reads: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
-        ("namespaces", "/api/v1/namespaces", decoding.decode_namespace),
-        ("persistentvolumeclaims", "/api/v1/persistentvolumeclaims", decoding.decode_claim),
-        ("persistentvolumes", "/api/v1/persistentvolumes", decoding.decode_volume),
-        ("storageclasses", f"{_STORAGE_GROUP}/storageclasses", decoding.decode_class),
-        ("csinodes", f"{_STORAGE_GROUP}/csinodes", decoding.decode_csi_node),
-        ("csidrivers", f"{_STORAGE_GROUP}/csidrivers", decoding.decode_driver),
-        ("csistoragecapacities", f"{_STORAGE_GROUP}/csistoragecapacities", decoding.decode_capacity),
-        ("volumeattachments", f"{_STORAGE_GROUP}/volumeattachments", decoding.decode_attachment),
-        ("daemonsets", "/apis/apps/v1/daemonsets", partial(decode_daemon_set, daemons)),
-        ("replicasets", "/apis/apps/v1/replicasets", controller("apps", "ReplicaSet")),
-        ("replicationcontrollers", "/api/v1/replicationcontrollers", controller("", "ReplicationController")),
-        ("statefulsets", "/apis/apps/v1/statefulsets", controller("apps", "StatefulSet")),
-        ("jobs", "/apis/batch/v1/jobs", controller("batch", "Job", decode_job)),
+    reads: tuple[tuple[AuxiliaryKind, _Read], ...] = (
+        ("namespaces", decoding.decode_namespace),
+        ("persistentvolumeclaims", decoding.decode_claim),
+        ("persistentvolumes", decoding.decode_volume),
+        ("storageclasses", decoding.decode_class),
+        ("csinodes", decoding.decode_csi_node),
+        ("csidrivers", decoding.decode_driver),
+        ("csistoragecapacities", decoding.decode_capacity),
+        ("volumeattachments", decoding.decode_attachment),
+        ("daemonsets", partial(decode_daemon_set, daemons)),
+        ("replicasets", controller("apps", "ReplicaSet")),
+        ("replicationcontrollers", controller("", "ReplicationController")),
+        ("statefulsets", controller("apps", "StatefulSet")),
+        ("jobs", controller("batch", "Job", decode_job)),
     )
     if spreading:
-        reads += (("services", "/api/v1/services", decode_service),)
+        reads += (("services", decode_service),)
+    paths, of_devices = PATHS, _OF_DEVICES
+    if kubernetes.follows(Rule.DEVICE_TAINT_RULES):
+        paths = {**PATHS, "devicetaintrules": f"/apis/{devices.taint_rule_api(kubernetes)}/devicetaintrules"}
+        of_devices += (("devicetaintrules", devices.decode_device_taint_rule),)
     return (
-        *(auxiliary_object(*each, on_broken) for each in reads),
-        *(auxiliary_object(*each, on_broken, may_be_absent=True) for each in _of_devices(kubernetes)),
-    )
-
-
-def _of_devices(kubernetes: KubernetesVersion) -> tuple[tuple[AuxiliaryKind, str, _Read], ...]:
-    """The types of devices, which clusters before Kubernetes 1.34 do not have."""
-    of_devices: tuple[tuple[AuxiliaryKind, str, _Read], ...] = (
-        ("resourceslices", f"{_DEVICE_GROUP}/resourceslices", partial(devices.decode_slice, kubernetes=kubernetes)),
-        ("deviceclasses", f"{_DEVICE_GROUP}/deviceclasses", partial(devices.decode_device_class, kubernetes=kubernetes)),
-        ("resourceclaims", f"{_DEVICE_GROUP}/resourceclaims", partial(devices.decode_resource_claim, kubernetes=kubernetes)),
-        (
-            "resourceclaimtemplates",
-            f"{_DEVICE_GROUP}/resourceclaimtemplates",
-            partial(devices.decode_claim_template, kubernetes=kubernetes),
+        *(auxiliary_object(kind, PATHS[kind], read, on_broken) for kind, read in reads),
+        *(
+            auxiliary_object(kind, paths[kind], partial(read, kubernetes=kubernetes), on_broken, may_be_absent=True)
+            for kind, read in of_devices
         ),
     )
-    if kubernetes.follows(Rule.DEVICE_TAINT_RULES):
-        path = f"/apis/{devices.taint_rule_api(kubernetes)}/devicetaintrules"
-        of_devices += (("devicetaintrules", path, partial(devices.decode_device_taint_rule, kubernetes=kubernetes)),)
-    return of_devices
 
 
 def auxiliary_object(

@@ -18,17 +18,14 @@ from slackwater.adapters.api_objects import Int32, ObjectDecoder, Quantity, Wire
 from slackwater.adapters.kube.auxiliary import auxiliary_object, decode_replicas, decode_workload
 from slackwater.adapters.kube.decode import PodDecoder, read_meta
 from slackwater.adapters.kube.errors import KubeError
-from slackwater.adapters.kube.resource_type import OnBroken, ResourceType, object_path
+from slackwater.adapters.kube.resource_type import PATHS, OnBroken, ResourceType, object_path
 from slackwater.model.auxiliary import AuxiliaryKey
 from slackwater.model.eviction_facts import Owner
 from slackwater.model.ids import PodKey
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.placeholders import BufferStatus, CapacityBuffer, Condition, NameRef, ResourceQuota, Workload
 from slackwater.model.pod_constraints import KindInterner
-from slackwater_protocol.names import CAPACITY_BUFFER_GROUP
 from slackwater_protocol.units import NANO, NANOS_PER_MILLI, parse_nanos
-
-BUFFERS_PATH: Final = f"/apis/{CAPACITY_BUFFER_GROUP}/v1beta1/capacitybuffers"
 
 
 class _ScalableRef(Wire):
@@ -86,10 +83,10 @@ def headroom_requests(
         return decode_workload(decoder, ("", "PodTemplate"), raw, replicas=0)
 
     return (
-        auxiliary_object("deployments", "/apis/apps/v1/deployments", deployment, on_broken),
-        auxiliary_object("podtemplates", "/api/v1/podtemplates", template, on_broken),
-        auxiliary_object("resourcequotas", "/api/v1/resourcequotas", decode_quota, on_broken),
-        auxiliary_object("capacitybuffers", BUFFERS_PATH, decode_buffer, on_broken, may_be_absent=True),
+        auxiliary_object("deployments", PATHS["deployments"], deployment, on_broken),
+        auxiliary_object("podtemplates", PATHS["podtemplates"], template, on_broken),
+        auxiliary_object("resourcequotas", PATHS["resourcequotas"], decode_quota, on_broken),
+        auxiliary_object("capacitybuffers", PATHS["capacitybuffers"], decode_buffer, on_broken, may_be_absent=True),
     )
 
 
@@ -176,7 +173,7 @@ class BufferStatusWriter:
 
     async def _patch(self, buffer: CapacityBuffer, status: BufferStatus) -> bool:
         patch = {"metadata": {"uid": buffer.uid}, "status": status}  # null removes a field
-        path = f"{object_path(BUFFERS_PATH, buffer.key)}/status"
+        path = f"{object_path(PATHS['capacitybuffers'], buffer.key)}/status"
         try:
             answer = await ask(self._client, "PATCH", path, patch, content_type=MERGE_PATCH, timeout_seconds=_TIMEOUT_SECONDS)
             code, words = answer.status, answer.body[:300].decode(errors="replace")

@@ -14,7 +14,6 @@ from slackwater.model.prices import PriceOverlay
 from slackwater.model.selectors import karpenter_requirement
 from slackwater_protocol.money import micros_of
 
-OVERLAYS_PATH: Final = "/apis/karpenter.sh/v1alpha1/nodeoverlays"
 _ADJUSTMENT: Final = re.compile(r"([+-])([0-9]*\.?[0-9]+)(%?)")
 
 

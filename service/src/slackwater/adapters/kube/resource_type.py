@@ -1,9 +1,9 @@
-"""The resource types of nodes, pods and budgets: the path of each, and how its objects become events.
+"""The paths of resource types, and how the objects of nodes, pods and budgets become events.
 
 `collection_path` and `object_path` build the API paths of namespaced objects.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -18,12 +18,34 @@ from slackwater.model.events import BudgetGone, BudgetSeen, NodeGone, NodeSeen, 
 from slackwater.model.ids import NodeName, PodKey, PodUid
 from slackwater.model.kubernetes_rules import DEFAULT_VERSION, KubernetesVersion
 from slackwater.model.pod_constraints import KindInterner
+from slackwater_protocol.names import CAPACITY_BUFFER_GROUP
 
 K = TypeVar("K", bound=Hashable)
 
-NODES_PATH: Final = "/api/v1/nodes"
-PODS_PATH: Final = "/api/v1/pods"
-BUDGETS_PATH: Final = "/apis/policy/v1/poddisruptionbudgets"
+_OF_CORE: Final = (
+    "nodes pods namespaces persistentvolumeclaims persistentvolumes services replicationcontrollers podtemplates "
+    "resourcequotas limitranges"
+)
+_OF_STORAGE: Final = "storageclasses csinodes csidrivers csistoragecapacities volumeattachments"
+#: The path of each resource type that planners and commands read in one version of its API, by name.
+PATHS: Final[Mapping[str, str]] = {
+    name: f"{group}/{name}"
+    for group, names in {
+        "/api/v1": _OF_CORE,
+        "/apis/storage.k8s.io/v1": _OF_STORAGE,
+        "/apis/resource.k8s.io/v1": "resourceslices deviceclasses resourceclaims resourceclaimtemplates",
+        "/apis/apps/v1": "daemonsets deployments replicasets statefulsets",
+        "/apis/batch/v1": "jobs",
+        "/apis/scheduling.k8s.io/v1": "priorityclasses",
+        "/apis/node.k8s.io/v1": "runtimeclasses",
+        f"/apis/{CAPACITY_BUFFER_GROUP}/v1beta1": "capacitybuffers",
+        "/apis/karpenter.sh/v1alpha1": "nodeoverlays",
+        "/apis/policy/v1": "poddisruptionbudgets",
+    }.items()
+    for name in names.split()
+}
+NODES_PATH: Final = PATHS["nodes"]
+PODS_PATH: Final = PATHS["pods"]
 
 #: Called for an object that cannot be read, which is then skipped: ("pods", "ns/name", what is wrong).
 OnBroken = Callable[[str, str, Exception], None]
@@ -143,7 +165,7 @@ def budgets(on_broken: OnBroken) -> ResourceType[tuple[str, str]]:
 
     return ResourceType(
         name="poddisruptionbudgets",
-        path=BUDGETS_PATH,
+        path=PATHS["poddisruptionbudgets"],
         decode=decode,
         key_of=lambda namespace, name: (namespace, name),
         gone=lambda key, _: BudgetGone(*key),

@@ -17,9 +17,8 @@ from slackwater.adapters.api_objects import Wire
 from slackwater.adapters.kube.config_maps import PRIORITIES_CONFIG_MAP
 from slackwater.adapters.kube.devices import TAINT_RULE_APIS
 from slackwater.adapters.kube.errors import StatusError
-from slackwater.adapters.kube.headroom_requests import BUFFERS_PATH
-from slackwater.adapters.kube.node_overlays import OVERLAYS_PATH
 from slackwater.adapters.kube.objects import ApiObjects, server_version
+from slackwater.adapters.kube.resource_type import NODES_PATH, PATHS, PODS_PATH
 from slackwater.adapters.kube.yaml_text import YamlProblem, json_documents
 from slackwater.app.offline.cluster import KIND_OF, Cluster, read_cluster
 from slackwater.app.offline.objects import ClusterError
@@ -139,39 +138,9 @@ def documents(data: bytes, *, may_be_empty: bool = False) -> list[msgspec.Raw]:
     return found
 
 
-_APPS, _STORAGE, _DEVICES = "/apis/apps/v1", "/apis/storage.k8s.io/v1", "/apis/resource.k8s.io/v1"
-#: Without these there is nothing to judge.
-_NEEDED: Final = ("/api/v1/nodes", "/api/v1/pods")
-#: What rules read in addition. A type that may not be listed counts as unknown, and answers say so.
-_MORE: Final = (
-    "/api/v1/namespaces",
-    "/api/v1/persistentvolumeclaims",
-    "/api/v1/persistentvolumes",
-    "/api/v1/services",
-    "/api/v1/replicationcontrollers",
-    f"{_STORAGE}/storageclasses",
-    f"{_STORAGE}/csinodes",
-    f"{_STORAGE}/csidrivers",
-    f"{_STORAGE}/csistoragecapacities",
-    f"{_STORAGE}/volumeattachments",
-    f"{_DEVICES}/resourceslices",
-    f"{_DEVICES}/deviceclasses",
-    f"{_DEVICES}/resourceclaims",
-    f"{_DEVICES}/resourceclaimtemplates",
-    f"{_APPS}/daemonsets",
-    f"{_APPS}/deployments",
-    f"{_APPS}/replicasets",
-    f"{_APPS}/statefulsets",
-    "/apis/batch/v1/jobs",
-    "/api/v1/podtemplates",
-    "/api/v1/resourcequotas",
-    "/api/v1/limitranges",
-    "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "/apis/node.k8s.io/v1/runtimeclasses",
-    BUFFERS_PATH,
-    OVERLAYS_PATH,
-    "/apis/policy/v1/poddisruptionbudgets",
-)
+#: Without these there is nothing to judge. Of the other types of `PATHS`, which rules read in addition, one that may not be
+#: listed counts as unknown, and answers say so.
+_NEEDED: Final = (NODES_PATH, PODS_PATH)
 _CONFIG_MAPS: Final = "/api/v1/namespaces/kube-system/configmaps"
 _MAY_BE_MISSING: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND})
 
@@ -195,7 +164,7 @@ async def fetch_cluster(
     objects, pages = ApiObjects(client), list[msgspec.Raw]()
     absent, forbidden = set[str](), list[str]()
     said = await server_version(client)
-    for path in (*_NEEDED, *_MORE, _CONFIG_MAPS):
+    for path in (*PATHS.values(), _CONFIG_MAPS):
         name = path.rpartition("/")[2]
         report(f"reading {name}")
         fields = f"metadata.name={PRIORITIES_CONFIG_MAP}" if path == _CONFIG_MAPS else ""
