@@ -3,81 +3,44 @@
 What plans, and reads the node groups, is in `observing_autoscaler`; what writes is connected here.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from random import Random
 
 import anyio
 from anyio.abc import TaskGroup
 
 from slackwater.adapters.api_calls import ApiPort
-from slackwater.adapters.kube.config_maps import ArrivalsStore, ConfigMapWriter
+from slackwater.adapters.kube.config_maps import ConfigMapWriter
 from slackwater.adapters.kube.headroom_requests import BufferStatusWriter
-from slackwater.adapters.kube.resource_type import OnBroken
 from slackwater.app.cleanup import LAST_UPDATED
 from slackwater.app.clouds import open_clouds
 from slackwater.app.observing_autoscaler import ObservingAutoscaler
 from slackwater.app.policies import drain_policy_of
-from slackwater.app.settings import Settings
 from slackwater.app.shared_replica import Replica
 from slackwater.cluster.nodegroups.status import NodeGroupPolicy
 from slackwater.model.authority import Capability, withheld_by_settings
-from slackwater.model.effects import DrainReport, Effect, FindDestinations, PodEvicted, RemoveNode
+from slackwater.model.effects import DrainReport, FindDestinations, PodEvicted, RemoveNode
 from slackwater.model.events import Event
-from slackwater.model.ids import PodKey, UnixTime
 from slackwater.model.nodegroups import GroupName, MachineWarning
-from slackwater.model.pod_constraints import KindInterner
-from slackwater.ports.clock import Times
 from slackwater.ports.protocols import GroupReader, NodeProvider
 from slackwater.runtime.autoscaler.destination_finder import DestinationFinder
 from slackwater.runtime.autoscaler.loop_record import LoopRecord
 from slackwater.runtime.autoscaler.provider_calls import Actor, MachineRemover
 from slackwater.runtime.autoscaler.status_document import StatusText, stamp
-from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.durations import seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
 
-class AutoscalerService(ObservingAutoscaler):
+class AutoscalerService(ObservingAutoscaler[ApiPort]):
     """The autoscaler of one `Service`, which carries out what is decided."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        client: ApiPort,
-        state_machine: StateMachine,
-        kinds: KindInterner,
-        *,
-        submit: Callable[[Iterable[Effect]], None],
-        on_broken: OnBroken,
-        on_record: Callable[[LoopRecord], object] = lambda _: None,
-        rng: Random,
-        times: Times = Times(),
-        leads: Callable[[], bool] = lambda: True,
-        evicted_before: Callable[[], Mapping[PodKey, UnixTime]] = dict,
-    ) -> None:
-        """The arguments as in `ObservingAutoscaler`."""
-        arrivals = ArrivalsStore(client, namespace=SCHEDULER_NAMESPACE)
-        super().__init__(
-            settings,
-            client,
-            state_machine,
-            kinds,
-            arrivals=arrivals,
-            on_broken=on_broken,
-            on_record=on_record,
-            rng=rng,
-            times=times,
-            submit=submit,
-            leads=leads,
-            evicted_before=evicted_before,
-        )
-        self._api = client
+    def _connect(self) -> None:
+        name = self._settings.autoscaler.status_config_map
         self._status = StatusText()
-        self._config_map = ConfigMapWriter(client, namespace=SCHEDULER_NAMESPACE, name=settings.autoscaler.status_config_map)
-        self._buffers = BufferStatusWriter(client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        self._config_map = ConfigMapWriter(self._client, namespace=SCHEDULER_NAMESPACE, name=name)
+        self._buffers = BufferStatusWriter(self._client, now=lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._providers: Sequence[NodeProvider] = ()
         self._remover: MachineRemover | None = None
         self._finder: DestinationFinder | None = None
@@ -86,7 +49,7 @@ class AutoscalerService(ObservingAutoscaler):
     async def _opened(self) -> AsyncIterator[Sequence[GroupReader]]:
         """Opens the providers, and runs their tasks."""
         async with (
-            open_clouds(self._settings, self._api, now=self._steady, leads=self._leads, on_warning=self._warned) as clouds,
+            open_clouds(self._settings, self._client, now=self._steady, leads=self._leads, on_warning=self._warned) as clouds,
             anyio.create_task_group() as tasks,
         ):
             for name, task in clouds.tasks.items():

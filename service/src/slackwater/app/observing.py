@@ -87,7 +87,7 @@ class ObservingService(ABC):
 
     shadow = False
     history: ServiceHistory
-    autoscaler_service: ObservingAutoscaler | None
+    autoscaler_service: ObservingAutoscaler[Any] | None
     replica: Replica
     extender_application: Application
     agents_application: Application

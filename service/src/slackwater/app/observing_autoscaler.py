@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from random import Random
-from typing import Any, get_args
+from typing import Any, Generic, TypeVar, cast
 
 import anyio
 import structlog
@@ -65,16 +65,18 @@ from slackwater.runtime.state_machine import StateMachine
 from slackwater_protocol.durations import seconds
 from slackwater_protocol.names import SCHEDULER_NAMESPACE
 
+Api = TypeVar("Api", bound=ApiReader)
+
 _log = structlog.get_logger(__name__)
 
 
-class ObservingAutoscaler:
+class ObservingAutoscaler(Generic[Api]):
     """The autoscaler of a shadow: its objects, connected with each other."""
 
     def __init__(
         self,
         settings: Settings,
-        client: ApiReader,
+        client: Api,
         state_machine: StateMachine,
         kinds: KindInterner,
         *,
@@ -110,7 +112,7 @@ class ObservingAutoscaler:
         self.reflectors: dict[str, Reflector[Any]] = {
             t.name: Reflector(client, t, rng=rng, config=config, clock=times.monotonic) for t in types
         }
-        self.intake = AuxiliaryIntake({_kind(t.name): self.reflectors[t.name] for t in types})
+        self.intake = AuxiliaryIntake({cast("AuxiliaryKind", name): each for name, each in self.reflectors.items()})
         self.counts = LoopCounts()
         self._state_machine = state_machine
         self._group_registry = NodeGroupRegistry(self._node_group_policy())
@@ -122,6 +124,7 @@ class ObservingAutoscaler:
         self._autoscaler: Autoscaler | None = None
         self._scale_down_loop: ScaleDownLoop | None = None
         self._consolidation_loop: ConsolidationLoop | None = None
+        self._connect()
 
     @property
     def last(self) -> LoopRecord | None:
@@ -204,6 +207,9 @@ class ObservingAutoscaler:
             await self._autoscaler.run()
 
     # --- what a shadow does not do ---------------------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        """Builds what writes."""
 
     def _node_group_policy(self) -> NodeGroupPolicy:
         return node_group_policy_of(self._settings)
@@ -327,8 +333,3 @@ def loop_config_of(settings: Settings) -> LoopConfig:
         call_seconds=seconds(autoscaler.creation.call_timeout),
         status_object=PodKey(SCHEDULER_NAMESPACE, autoscaler.status_config_map),
     )
-
-
-def _kind(name: str) -> AuxiliaryKind:
-    kinds: dict[str, AuxiliaryKind] = {kind: kind for kind in get_args(AuxiliaryKind)}
-    return kinds[name]

@@ -63,7 +63,7 @@ class ShadowService(ObservingService):
         self.disagreement_loop = self._disagreement_loop(self._announce)
         self.ops = self._ops(self.registry)
 
-    def _autoscaler_service(self, arrivals: FileArrivals, rng: Random) -> ObservingAutoscaler:
+    def _autoscaler_service(self, arrivals: FileArrivals, rng: Random) -> ObservingAutoscaler[ApiReader]:
         return ObservingAutoscaler(
             self.settings,
             self._reader,

@@ -18,6 +18,7 @@ from slackwater.adapters.http.certificates import Certificates
 from slackwater.adapters.http.extender import ExtenderApp, ExtenderMetrics
 from slackwater.adapters.http.standby import LedAgents, LedExtender
 from slackwater.adapters.kube.client import LedApi
+from slackwater.adapters.kube.config_maps import ArrivalsStore
 from slackwater.adapters.kube.decode import PodDecoder
 from slackwater.adapters.kube.event_recorder import Recorder
 from slackwater.adapters.kube.history import ConfigMapHistory
@@ -206,6 +207,7 @@ class Service(ObservingService):
             client,
             self.state_machine,
             self._kinds,
+            arrivals=ArrivalsStore(client, namespace=SCHEDULER_NAMESPACE),
             submit=self._submit_decided,
             on_broken=self._broken_objects,
             on_record=self.decision_log.loop,
