@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pytest
 from msgspec import structs
 
 from slackwater.controllers.scaledown.policy import GroupPolicy
@@ -10,7 +11,7 @@ from slackwater.explain.nodes import NodeContext, explain_node
 from slackwater.model.eviction_facts import EvictionFacts, Owner
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName
-from slackwater.model.objects import Pod
+from slackwater.model.objects import BudgetRule, Pod
 from slackwater.model.reasons import UnremovableReason
 from tests.support import installed
 from tests.support.builders import a_budget, a_node, a_pod
@@ -44,6 +45,34 @@ def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
     assert reason.objects == ("PodDisruptionBudget default/web", "pod default/web-1", "pod default/web-2")
     words = "one more ready replica of ReplicaSet default/web, so that PodDisruptionBudget default/web allows a disruption"
     assert [remedy.change for remedy in answer.remedies] == [words]
+
+
+@pytest.mark.parametrize(
+    ("rule", "lacking", "words"),
+    [
+        ((0, False, True), 0, "raise maxUnavailable of {} above 0"),
+        ((0, True, True), 0, "raise maxUnavailable of {} above 0%"),
+        ((100, True, False), 0, "lower minAvailable of {} from 100%, so that it allows a disruption"),
+        (
+            (99, True, False),
+            1,
+            "lower minAvailable of {} from 99%, or add replicas of ReplicaSet default/web, so that it allows a disruption",
+        ),
+        ((4, False, False), 2, "3 more ready replicas of ReplicaSet default/web, so that {} allows a disruption"),
+        ((1, False, True), 0, "one more ready replica of ReplicaSet default/web, so that {} allows a disruption"),
+    ],
+)
+def test_what_a_budget_needs_follows_from_its_rule(rule: tuple[int, bool, bool], lacking: int, words: str) -> None:
+    """Replicas help no budget that allows no disruption of any number of pods."""
+    amount, percent, unavailable = rule
+    budget = structs.replace(
+        a_budget("web", allowed=0, app="web"),
+        rule=BudgetRule(amount=amount, percent=percent, unavailable=unavailable),
+        lacking=lacking,
+    )
+    reported = a_pool(owned("web-1", "n1", labels={"app": "web"}), budgets=(budget,))
+    answer = explain_node(reported.explain_input(), N1)
+    assert [remedy.change for remedy in answer.remedies] == [words.format("PodDisruptionBudget default/web")]
 
 
 def test_of_several_budgets_all_but_one_have_to_go() -> None:
@@ -150,8 +179,21 @@ def test_with_consolidation_a_node_in_use_is_left_to_it_and_its_threshold_says_n
     planned = (UnremovableReason.LEFT_TO_CONSOLIDATION, "plans replace it since 60 s; that begins after 600 s")
     answer = explain_node(reported.explain_input(), N1, NodeContext(waits=(planned,)))
     assert [(reason.code, reason.detail) for reason in answer.reasons] == [
-        ("LeftToConsolidation", ""),
         ("LeftToConsolidation", "plans replace it since 60 s; that begins after 600 s"),
     ]
     assert (answer.state, answer.remedies) == ("needed", ())
+    assert [reason.code for reason in explain_node(reported.explain_input(), N1).reasons] == ["LeftToConsolidation"]
     assert explain_node(reported.explain_input(), NodeName("n2")).state == "removable"
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["room elsewhere", "no room elsewhere"])
+def test_with_consolidation_a_remedy_is_what_lets_a_plan_replace_the_node(*, full: bool) -> None:
+    """A plan brings new nodes, so a lack of room on the others is no obstacle."""
+    scale_down = replace(installed.SCALE_DOWN, only_empty=True)
+    others = tuple(a_pod(f"full-{n}", on=f"n{n}", cpu="4") for n in (2, 3)) if full else ()
+    reported = a_pool(a_pod("bare", on="n1"), owned("web-1", "n1"), *others, scale_down=scale_down)
+    answer = explain_node(reported.explain_input(), N1)
+    assert [remedy.change for remedy in answer.remedies] == [
+        "annotate pod default/bare with cluster-autoscaler.kubernetes.io/safe-to-evict: true",
+        "delete pod default/bare from node n1",
+    ]

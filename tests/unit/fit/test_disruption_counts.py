@@ -133,3 +133,8 @@ def test_a_status_is_taken_as_it_is_and_other_namespaces_and_labels_are_not_coun
     others = [structs.replace(pod, labels=()) for pod in pods(3)]
     found = counted([stated, mine], [*pods(3), *others, a_pod("far", on="n1", namespace="other")], Scales())
     assert [budget.disruptions_allowed for budget in found.budgets] == [7, 2]
+
+
+def test_it_is_counted_how_many_healthy_pods_are_lacking() -> None:
+    some = [a_pod(f"p{n}", on="n", labels={"app": "web"}) for n in range(3)]
+    assert [count(at_least(amount), some, Scales()).lacking for amount in (2, 3, 5)] == [0, 0, 2]

@@ -212,19 +212,30 @@ def _of_budget(explain_input: ExplainInput, key: tuple[str, str], pods: list[Pod
         if p.eviction_facts.owner is not None
     )
     objects = (f"PodDisruptionBudget {namespace}/{name}", *(f"pod {pod.key}" for pod in pods))
-    more = 1 - budget.disruptions_allowed
+    more = 1 - budget.disruptions_allowed + budget.lacking
     finding = of_reason(
         UnremovableReason.NOT_ENOUGH_PDB,
         nodes=1,
         objects=objects[:MOST_OBJECTS],
         detail=f"it allows {budget.disruptions_allowed} disruptions",
-        short={"disruptions": more},
+        short={"disruptions": 1 - budget.disruptions_allowed},
     )
-    who = f" of {', '.join(owners)}" if owners else ""
-    replicas = "one more ready replica" if more == 1 else f"{more} more ready replicas"
-    words = f"{replicas}{who}, so that PodDisruptionBudget {namespace}/{name} allows a disruption"
+    words = _what_budget_needs(budget, more, f" of {', '.join(owners)}" if owners else "")
 
     def edit(budget: DisruptionBudget) -> DisruptionBudget:
         return structs.replace(budget, disruptions_allowed=1) if (budget.namespace, budget.name) == key else budget
 
     return Obstacle(finding, (BudgetsEdit(words=words, edit=edit),))
+
+
+def _what_budget_needs(budget: DisruptionBudget, more: int, whose: str) -> str:
+    """The change after which a budget allows a disruption. Of a percentage that has to stay no number of replicas is known,
+    since it rises with them; where the rule allows no disruption, replicas do not help at all."""
+    name, rule = f"PodDisruptionBudget {budget.namespace}/{budget.name}", budget.rule
+    replicas = f"{'one more ready replica' if more == 1 else f'{more} more ready replicas'}{whose}"
+    if rule is not None and rule.unavailable and rule.allows_none:
+        return f"raise maxUnavailable of {name} above {rule.text}"
+    if rule is not None and rule.percent and not rule.unavailable:
+        add = "" if rule.allows_none else f", or add replicas{whose}"
+        return f"lower minAvailable of {name} from {rule.text}{add}, so that it allows a disruption"
+    return f"{replicas}, so that {name} allows a disruption"

@@ -83,6 +83,8 @@ def explain_node(explain_input: ExplainInput, name: NodeName, word: NodeContext 
     # Whatever forbids it: somebody may remove the node all the same.
     facts |= _moves(explain_input, _evacuated(explain_input, row, begun=True))
     helping, minimal = what_helps(explain_input, name, row) if found else ([], None)
+    if any(reason is UnremovableReason.LEFT_TO_CONSOLIDATION for reason, _ in word.waits):
+        found = [each for each in found if not _is_left(each)]  # what consolidation plans says the same, and more
     return Explanation(
         object=title,
         state="needed",
@@ -106,16 +108,38 @@ def _moves(explain_input: ExplainInput, evacuated: Evacuated | NotEvacuated | No
 
 
 def what_helps(explain_input: ExplainInput, name: NodeName, row: Row) -> tuple[list[tuple[Change, ...]], Solution | None]:
-    """Sets of changes of which each lets the node go, and the minimal set, if one was found."""
+    """Sets of changes of which each lets the node go, and the minimal set, if one was found. If consolidation decides about the
+    node: of which each lets a plan replace it."""
     goal = Goal(  # timers aside, and as if no other node were removed
-        reached=lambda then: not _of_the_node(then, row) and isinstance(_evacuated(then, row), Evacuated),
-        obstacles=lambda then: unremovable_reasons(then, row),
+        reached=lambda then: _reached(then, row),
+        obstacles=lambda then: _to_mend(then, row),
         where=f"node {name}",
     )
     singles = single_changes(explain_input, [goal])
     minimal = minimal_set(explain_input, goal)
     helping: list[tuple[Change, ...]] = [(change,) for change in singles] or ([] if minimal is None else [minimal.changes])
     return helping[:_MOST_REMEDIES], minimal
+
+
+def _reached(explain_input: ExplainInput, row: Row) -> bool:
+    """May the node go, by all rules? If consolidation decides about it: may a plan replace it?"""
+    rules = _of_the_node(explain_input, row)
+    if any(map(_is_left, rules)):
+        return len(rules) == 1 and not node_obstacles.blocked(explain_input, row, _drain_facts(explain_input))
+    return not rules and isinstance(_evacuated(explain_input, row), Evacuated)
+
+
+def _to_mend(explain_input: ExplainInput, row: Row) -> list[Obstacle]:
+    """The obstacles that a change can remove. That consolidation decides is none of them, and of a node about which it does,
+    neither is a lack of room on the others: a plan brings new nodes."""
+    found = unremovable_reasons(explain_input, row)
+    if any(map(_is_left, found)):
+        found = [each for each in found if not _is_left(each) and each.finding.code != UnremovableReason.NO_PLACE]
+    return found
+
+
+def _is_left(obstacle: Obstacle) -> bool:
+    return obstacle.finding.code == UnremovableReason.LEFT_TO_CONSOLIDATION
 
 
 def _waits(explain_input: ExplainInput, row: Row, word: NodeContext) -> Iterator[Finding]:

@@ -196,6 +196,7 @@ class _Counting:
             budget,
             disruptions_allowed=max(healthy - desired, 0) if expected > 0 else 0,
             unready_may_go=budget.unready_may_go or healthy >= desired > 0,
+            lacking=max(desired - healthy, 0),
             uncounted=None,
         )
 

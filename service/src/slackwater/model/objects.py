@@ -226,6 +226,15 @@ class BudgetRule(Struct, frozen=True, kw_only=True):
     percent: bool
     unavailable: bool
 
+    @property
+    def allows_none(self) -> bool:
+        """Whether it allows no disruption, however many pods there are."""
+        return self.amount == 0 if self.unavailable else self.percent and self.amount >= 100
+
+    @property
+    def text(self) -> str:
+        return f"{self.amount}%" if self.percent else str(self.amount)
+
 
 class DisruptionBudget(Struct, frozen=True, kw_only=True):
     """A PodDisruptionBudget: how many more of the pods that it selects may be disrupted now.
@@ -234,7 +243,8 @@ class DisruptionBudget(Struct, frozen=True, kw_only=True):
     `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, because the budget's
     `unhealthyPodEvictionPolicy` is AlwaysAllow or enough pods are healthy. `uncounted` is the budget's rule if no controller
     has written its status yet. `disrupted` are the names of pods whose eviction `disruptions_allowed` already includes although
-    they still exist (`status.disruptedPods`).
+    they still exist (`status.disruptedPods`). `rule` is what the spec says, and `lacking` how many more pods would have
+    to be healthy until the budget counts disruptions: both for people. None and 0 if that is not known.
     """
 
     namespace: str
@@ -246,6 +256,8 @@ class DisruptionBudget(Struct, frozen=True, kw_only=True):
     unready_may_go: bool = False
     uncounted: BudgetRule | None = None
     disrupted: tuple[str, ...] = ()
+    rule: BudgetRule | None = None
+    lacking: int = 0
 
 
 #: Labels and taints of nodes on which the control plane runs: kubeadm's, its former one, and that of dedicated etcd nodes.

@@ -284,8 +284,9 @@ META = {"name": "b", "namespace": "ns", "uid": "u", "resourceVersion": "3"}
 )
 def test_a_disruption_budget_is_read(selector: Any, want: tuple[Requirement, ...] | None) -> None:
     found = decode_budget(raw({"metadata": META, "spec": {"selector": selector}, "status": {"disruptionsAllowed": 2}}))
+    none = BudgetRule(amount=0, percent=False, unavailable=True)
     assert found == DisruptionBudget(
-        namespace="ns", name="b", uid="u", resource_version=3, selector=want, disruptions_allowed=2
+        namespace="ns", name="b", uid="u", resource_version=3, selector=want, disruptions_allowed=2, rule=none
     )
 
 
@@ -324,6 +325,15 @@ def test_what_a_budget_asks_for_is_read_where_it_has_no_status(spec: dict[str, A
         assert decode_budget(raw({"metadata": META, "spec": spec, **status})).uncounted == want
     for status in ({"observedGeneration": 1}, {"expectedPods": 2}, {"disruptionsAllowed": 1}, {"conditions": [{"type": "x"}]}):
         assert decode_budget(raw({"metadata": META, "spec": spec, "status": zeros | status})).uncounted is None
+
+
+def test_what_a_budget_would_need_is_read() -> None:
+    status = {"observedGeneration": 1, "currentHealthy": 2, "desiredHealthy": 5}
+    found = decode_budget(raw({"metadata": META, "spec": {"minAvailable": 5}, "status": status}))
+    assert (found.rule, found.lacking) == (BudgetRule(amount=5, percent=False, unavailable=False), 3)
+    found = decode_budget(raw({"metadata": META, "spec": {}, "status": status}))
+    assert found.rule is not None
+    assert found.rule.allows_none, "one that says nothing never allows a disruption"
 
 
 @pytest.mark.parametrize(("phase", "want"), [("Pending", True), ("Running", False), (None, False)])

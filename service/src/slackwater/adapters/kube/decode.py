@@ -235,7 +235,7 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
     """Decodes the JSON of a PodDisruptionBudget. Raises ValueError."""
     wire = _BUDGET.decode(raw)
     meta, status = _named(wire.metadata), wire.status or BudgetStatusWire()
-    healthy = status.current_healthy >= status.desired_healthy > 0
+    healthy, rule = status.current_healthy >= status.desired_healthy > 0, _budget_rule(wire.spec)
     return DisruptionBudget(
         namespace=meta.namespace,
         name=meta.name,
@@ -244,9 +244,15 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
         selector=selector_of(wire.spec.selector),
         disruptions_allowed=status.disruptions_allowed or 0,
         unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
-        uncounted=None if status.observed else _budget_rule(wire.spec),
+        uncounted=None if status.observed else rule,
         disrupted=tuple(sorted(status.disrupted_pods or ())),
+        rule=rule or _NO_DISRUPTION,
+        lacking=max(status.desired_healthy - status.current_healthy, 0),
     )
+
+
+#: What a budget without a rule comes to.
+_NO_DISRUPTION: Final = BudgetRule(amount=0, percent=False, unavailable=True)
 
 
 def _budget_rule(spec: BudgetSpecWire) -> BudgetRule | None:

@@ -90,8 +90,9 @@ def consolidation_words(cluster: Cluster, settings: Settings, node: NodeName) ->
     kept = next((each for each in found.kept if each.node == node), None)
     if kept is None:
         return []
-    by = f"{kept.blocked_by}; " if kept.blocked_by else ""
-    return [(UnremovableReason(kept.reason), f"consolidation: {by}{kept.detail}".rstrip(" ;:"))]
+    reason = UnremovableReason(kept.reason)
+    why = (f"pod {kept.blocked_by}" if kept.blocked_by else "", "" if kept.detail == reason.text else kept.detail)
+    return [(reason, f"consolidation: {'; '.join(filter(None, why))}".rstrip(" :"))]
 
 
 def planned_consolidation(
