@@ -227,8 +227,8 @@ def test_silence_and_jumps_of_the_clock_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        (b"", "got no line, want a log"),
-        (b'{"line":"sample"', "got no line, want a log"),
+        (b"", "got an empty file, want a log"),
+        (b'{"line":"sample"', "got no line of a log in it, want a log"),
         (b'{"at":1.0}\n', "got 1 line without the beginning of a log; log: line 1: Object missing required field `line`"),
         (written(minutes(0, 0.1, 1, 1)), "got 14 lines without the beginning of a log, want a log"),
         (b"x" * (LONGEST_LINE + 1) + b'\n{"at":1.0}\n', "got 2 lines without the beginning of a log; log: line 1:"),
@@ -384,4 +384,4 @@ def test_wrong_arguments_are_named(options: tuple[str, ...], want: str, capsys: 
 def test_a_file_that_is_no_log_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "some.log"
     file.write_text("hello\nthere\n")
-    assert f"{file}: got no line, want a log" in run(capsys, "--log", str(file), code=2)[1]
+    assert f"{file}: got no line of a log in it, want a log" in run(capsys, "--log", str(file), code=2)[1]

@@ -150,12 +150,21 @@ def test_the_page_is_one_file_in_which_every_text_is_escaped(run: Run) -> None:
         (("--kubeconfig", "k"), "--cluster: got it with --kubeconfig"),
         (("--prices", "/nowhere.csv"), "nowhere.csv"),
         (("-o", "yaml"), "invalid choice"),
+        (("--by-label", ""), "want the key of a label"),
+        (("--by-label", "a b"), "want the key of a label"),
     ],
 )
 def test_wrong_arguments_are_one_line_that_says_what_is_wanted(run: Run, options: tuple[str, ...], want: str) -> None:
     out, err = run(*options, code=2)
     assert out == ""
     assert want in err
+
+
+def test_an_empty_name_is_not_the_present_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run()
+    monkeypatch.chdir(run.folder)  # where a cluster lies
+    assert main(["worth", "--cluster", ""]) == 2
+    assert "got an empty name, want a file, a folder, or - for stdin" in run.capsys.readouterr().err
 
 
 def test_a_file_without_a_node_or_a_pod_says_what_is_wanted(run: Run) -> None:
@@ -200,3 +209,39 @@ def test_use_stands_beside_requests_and_changes_no_other_figure(run: Run, promet
     assert {row["name"]: row["measured"] for row in by_label["rows"]} == {"": 0, "x": 0, "y": 1}
     assert "Requests and use by namespace" in run("--prometheus", prometheus)[0]
     assert "Money, rounds and the bound are by requests alone." in run("--prometheus", prometheus, "-o", "html")[0]
+
+
+def test_nodes_without_a_price_are_named(run: Run) -> None:
+    """Or nobody finds out which row of the table is missing."""
+    run.prices.write_text(TABLE.splitlines()[0] + "\nm5.xlarge,0.20\n")
+    out, _ = run("--prices", str(run.prices))
+    assert "no price is known for these, and the formula prices them: 2 nodes of r5.xlarge" in out
+    run.prices.write_text(TABLE.splitlines()[0] + "\n")
+    assert "2 nodes of m5.xlarge, 2 nodes of r5.xlarge" in run("--prices", str(run.prices))[0]
+    run.prices.write_text(TABLE)
+    assert "no price is known" not in run("--prices", str(run.prices))[0]
+    assert "no price is known" not in run()[0], "it says that none is configured"
+
+
+def test_small_amounts_are_not_rounded_to_nothing(run: Run) -> None:
+    lines = run("--prices", str(run.prices), "--horizon", "1h")[0].splitlines()
+    assert lines[1].startswith("cost in 1 h: 1.00 to 0.")
+    assert "cost less than 0.00" not in lines[1]
+
+
+def test_the_terminal_has_the_notes_of_tables_too(run: Run) -> None:
+    out, _ = run("--prices", str(run.prices))
+    assert "Each node is counted once, with the first rule that keeps it. Money is USD in 30 days." in out
+
+
+def test_a_horizon_that_ends_too_early_is_said(run: Run) -> None:
+    late = "autoscaler: {scaleDown: {unneededTime: 2h}}"
+    file = run.folder / "slackwater.yaml"
+    file.write_text(f"apiVersion: config.slackwater.dev/v1alpha1\nkind: SlackwaterConfiguration\n{late}\n")
+    assert "the horizon ended while nodes could still come or go" in run("--config", str(file), "--horizon", "1h")[0]
+    assert "the horizon ended" not in run("--config", str(file))[0]
+
+
+def test_a_label_that_no_pod_has_is_said(run: Run) -> None:
+    assert "no pod has the label teem" in run("--by-label", "teem")[0]
+    assert "no pod has the label" not in run("--by-label", "team")[0]

@@ -215,7 +215,7 @@ def test_a_schedule_without_a_zone_is_in_utc_and_none_is_always() -> None:
         ("@weekly", None),
         ("0 9 * *", "4 fields"),
         ("0 0 9 * * *", "6 fields"),
-        ("@reboot", "1 fields"),
+        ("@reboot", "known short forms are @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually"),
         ("60 9 * * *", "bad minute"),
         ("0 24 * * *", "bad hour"),
         ("0 9 * * fri-mon", "bad day-of-week"),

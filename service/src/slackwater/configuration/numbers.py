@@ -13,6 +13,7 @@ from slackwater.configuration.kind import Kind, refused
 from slackwater_protocol.durations import Duration, DurationError, format_duration, parse_duration
 
 _DURATION_PATTERN: Final = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+)$"
+_DAYS: Final = re.compile(r"([1-9][0-9]{0,4})d")
 #: For each bound of `Limits`: how a number is compared with it, its sign in messages, and its key in a JSON Schema.
 _BOUNDS: Final = {
     "above": (operator.gt, ">", "exclusiveMinimum"),
@@ -129,7 +130,9 @@ class TimeSpan(Kind):
         try:
             duration = parse_duration(value)
         except DurationError:
-            raise refused(self.wanted) from None
+            days = _DAYS.fullmatch(value)
+            hours = f"; {value} is {24 * int(days[1])}h" if days else ""
+            raise refused(f"{self.wanted}{hours}") from None
         if not self.limits.hold(duration):
             raise refused(self.wanted)
         return duration

@@ -89,6 +89,8 @@ def _firings(schedule: str, zone: ZoneInfo, *, after: float) -> Iterator[float]:
 def schedule_problem(schedule: str) -> str | None:
     """What is wrong with a schedule, as a text; None if nothing is."""
     text = _MACROS.get(schedule, schedule)
+    if text.startswith("@"):
+        return f"known short forms are {', '.join(_MACROS)}"
     if len(text.split()) != _FIELDS:
         return f"{len(text.split())} fields"
     try:

@@ -100,6 +100,7 @@ NINE, EIGHT_HOURS = {"schedule": "0 9 * * *"}, {"duration": "8h"}
     ("budget", "key", "want"),
     [
         (NINE, "duration", "a duration such as .8h"),
+        ({"timeZone": "Europe/Berlin"}, "schedule", "whose times are those of the time zone"),
         (EIGHT_HOURS, "schedule", "a schedule of cron such as .0 9"),
         ({**EIGHT_HOURS, "schedule": "0 25 * * *"}, "schedule", r"\(bad hour\)"),
         ({**EIGHT_HOURS, "schedule": "0 9 * *"}, "schedule", r"\(4 fields\)"),

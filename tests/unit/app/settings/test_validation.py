@@ -132,7 +132,7 @@ REFUSALS = [
     ("extender: {httpTimeout: 1m}", 'extender.httpTimeout: got "1m", want a duration >= 1s and <= 30s such as "5s"'),
     ("extender: {holdTimeout: 0s}", 'extender.holdTimeout: got "0s", want a duration > 0 such as "5s"'),
     ("extender: {holdTimeout: 10 s}", 'extender.holdTimeout: got "10 s", want a duration > 0 such as "5s"'),
-    ("extender: {holdTimeout: 1d}", 'extender.holdTimeout: got "1d", want a duration > 0 such as "5s"'),
+    ("extender: {holdTimeout: 1d}", 'extender.holdTimeout: got "1d", want a duration > 0 such as "5s"; 1d is 24h'),
     ("autoscaler: {scanInterval: 0}", 'autoscaler.scanInterval: got 0, want a duration > 0 such as "5s"'),
     (
         "autoscaler: {maxPlanningTime: -1s}",

@@ -33,6 +33,8 @@ _LOGS: Final = re.compile(rb"^==== START logs .*?(?:^==== END logs ([^\n]*)$|\Z)
 
 def contents(path: str) -> Iterator[tuple[str, bytes]]:
     """Yields each text with its file's path below a folder, "" for a single one; `-` is stdin. Raises `ClusterError`."""
+    if not path:  # a variable of a shell that is not set; Path("") would be the present folder
+        raise ClusterError("the file", "", "got an empty name, want a file, a folder, or - for stdin")
     folder = Path(path)
     if path == "-" or not folder.is_dir():
         yield "", file_bytes(path)

@@ -29,6 +29,11 @@ class LogFiles:
         """The time of the last line; None if there is no line."""
         return next((at for _, file in reversed(self._files) if (at := _last_of(file)) is not None), None)
 
+    def seen(self) -> str:
+        """What is there in place of a log, for people."""
+        sizes = [file.seek(0, 2) for _, file in self._files]
+        return "got no line of a log in it" if any(sizes) else "got an empty file"
+
     def lines(self, since: float) -> Iterator[AnyLine]:
         """The lines from `since` on, and those that they rest on. They can be read more than once."""
         self.skipped = (0, "")

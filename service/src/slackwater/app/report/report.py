@@ -29,7 +29,7 @@ class NoReport(ValueError):
 def report_answer(log: LogFiles, *, since_seconds: float | None) -> ReportAnswer:
     """Reports on the last `since_seconds` of the log; None: on all of it. Raises `NoReport`."""
     if (last := log.last()) is None:
-        raise NoReport("got no line, want a log")
+        raise NoReport(f"{log.seen()}, want a log as a shadow writes it")
     start = 0.0 if since_seconds is None else max(last - since_seconds, 0.0)
     sums, notes = _summed(log, start)
     sums.finish()
@@ -79,7 +79,9 @@ def _summed(log: LogFiles, start: float) -> tuple[Sums, tuple[str, ...]]:
     if early:
         notes.append(f"{count_text(early, 'line')} before the beginning of the log cannot be used.")
     if count:
-        notes.append(f"{count_text(count, 'line')} could not be read, and are left out. The first: {first}.")
+        notes.append(
+            f"{count_text(count, 'line')} could not be read, and {'is' if count == 1 else 'are'} left out. The first: {first}."
+        )
     return sums, tuple(notes)
 
 

@@ -225,6 +225,9 @@ def _budget_conflicts(budgets: Iterable[NodeDisruptionBudget], at: Steps) -> Ite
         if budget.schedule is None and budget.duration is not None:
             wanted = 'a schedule of cron such as "0 9 * * mon-fri", from whose times the duration counts'
             yield Conflict(reads=(schedule, duration), seen="nothing", wanted=wanted)
+        if budget.schedule is None and budget.time_zone != "UTC":
+            wanted = 'a schedule of cron such as "0 9 * * mon-fri", whose times are those of the time zone'
+            yield Conflict(reads=(schedule, (*place, "timeZone")), seen="nothing", wanted=wanted)
         if budget.schedule is not None and budget.duration is None:
             wanted = 'a duration such as "8h", which counts from each time of the schedule'
             yield Conflict(reads=(duration, schedule), seen="nothing", wanted=wanted)

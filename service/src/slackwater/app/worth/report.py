@@ -4,6 +4,7 @@ In: a `Cluster`, settings, a horizon and the time. Out: a `WorthAnswer`. Every s
 zone, capacity type, cause, namespace and label each add up to the whole. Without a price the formula of docs/prices.md counts.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -37,9 +38,12 @@ from slackwater.model.nodegroups import GroupName, Membership
 from slackwater.model.objects import INSTANCE_TYPE, ZONE, Node, Pod
 from slackwater.model.prices import Price, PriceBook, capacity_type_of, cost_of
 from slackwater.model.reasons import UnremovableReason
+from slackwater.model.texts import count_text
 
 #: For so many causes, the dearest first, remedies are sought: each takes as long as `explain node`.
 _MOST_REMEDIES: Final = 12
+#: So many instance types are named that have no price.
+_MOST_TYPES: Final = 5
 _NO_GROUP: Final = GroupName("")
 _BUDGETS: Final = frozenset({UnremovableReason.NOT_ENOUGH_PDB, UnremovableReason.MULTIPLE_PDBS})
 
@@ -125,7 +129,7 @@ class _Report:
             namespaces=self._shares("namespace", now, end, lambda pod: pod.key.namespace),
             label=label,
             use=() if use is None else use_answers(now.cluster, use, by_label),
-            assumptions=assumptions,
+            assumptions=(*assumptions, *_unpriced(now, end, self.settings), *_without_label(by_label, label)),
             remarks=played.began.remarks,
             skipped=skipped,
         )
@@ -222,6 +226,27 @@ class _Report:
                 example=f"{example}: {why.detail}" if why is not None and why.detail else example,
                 remedies=remedies.get(example, ()),
             )
+
+
+def _unpriced(now: "_Nodes", end: "_Nodes", settings: Settings) -> Iterator[str]:
+    """A text about nodes that the formula prices although there is a table, or others have a price."""
+    unpriced, priced = Counter[str](), settings.autoscaler.prices is not None and settings.autoscaler.prices.table is not None
+    for each, is_new in ((now, False), (end, True)):
+        for node in each.nodes:
+            if each.prices[node.name].basis != "formula":
+                priced = True
+            elif not (is_new and node.name in now.prices):
+                unpriced[node.labels.get(INSTANCE_TYPE, "")] += 1
+    if priced and unpriced:
+        most = unpriced.most_common(_MOST_TYPES)
+        named = [f"{count_text(count, 'node')} of {kind or 'no instance type'}" for kind, count in most]
+        others = [f"{len(unpriced) - _MOST_TYPES} other types"] if len(unpriced) > _MOST_TYPES else []
+        yield f"no price is known for these, and the formula prices them: {', '.join([*named, *others])}"
+
+
+def _without_label(key: str | None, shares: SharesAnswer | None) -> Iterator[str]:
+    if shares is not None and not any(each.name for each in shares.shares):
+        yield f"no pod has the label {key}"
 
 
 @dataclass(frozen=True, slots=True)

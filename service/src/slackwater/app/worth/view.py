@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from slackwater.app.html_page import Headline, ReportView, Table
-from slackwater.app.worth.answer import Money, SharesAnswer, TotalsChange, UseAnswer, WorthAnswer
+from slackwater.app.worth.answer import Money, RoundsAnswer, SharesAnswer, TotalsChange, UseAnswer, WorthAnswer
 from slackwater.model.ids import DAY_SECONDS
 from slackwater.model.prices import basis_text
 from slackwater.model.texts import count_text, money_text, time_text
@@ -15,6 +15,8 @@ _NONE: Final = "(none)"
 #: How many rows a table of causes or shares has at most; the last one has the others together.
 _MOST_ROWS: Final = 20
 _MOST_REMEDIES: Final = 2
+#: A report on less money than this has hundredths: its parts would round to nothing.
+_WHOLE_FROM: Final = 100
 
 
 def _horizon_text(answer: WorthAnswer) -> str:
@@ -27,7 +29,12 @@ def view_of(answer: WorthAnswer) -> ReportView:
         title="What Slackwater is worth to this cluster",
         headline=[*_headline(answer)],
         tables=[*_tables(answer)],
-        notes=(*answer.assumptions, *answer.remarks, *(f"not judged: {each}" for each in answer.skipped)),
+        notes=(
+            *_unfinished(answer.rounds),
+            *answer.assumptions,
+            *answer.remarks,
+            *(f"not judged: {each}" for each in answer.skipped),
+        ),
     )
 
 
@@ -35,23 +42,32 @@ def _headline(answer: WorthAnswer) -> Iterator[Headline]:
     now, end, rounds, unit = answer.total.now, answer.total.end, answer.rounds, answer.currency
     yield (
         f"saved in {_horizon_text(answer)}",
-        f"{_whole(answer.saved)} {unit}",
+        f"{_whole(answer, answer.saved)} {unit}",
         f"{money_text(answer.saved.per_hour)} {unit} an hour; {basis_text(answer.basis)}",
     )
     if Decimal(answer.growth.per_hour):
         waited = f"{count_text(rounds.pending_now, 'pod')} without a node now, {rounds.pending_end:,} at the end"
         yield (
             f"growth in {_horizon_text(answer)}",
-            f"{_whole(answer.growth)} {unit}",
+            f"{_whole(answer, answer.growth)} {unit}",
             f"for pods that wait, minima and slack: {waited}; not part of what is saved",
         )
     yield (
         f"cost in {_horizon_text(answer)}",
-        f"{_whole(now.cost)} to {_whole(end.cost)}",
-        "no bound is known" if answer.bound is None else f"no nodes for these pods cost less than {_whole(answer.bound)}",
+        f"{_whole(answer, now.cost)} to {_whole(answer, end.cost)}",
+        "no bound is known"
+        if answer.bound is None
+        else f"no nodes for these pods cost less than {_whole(answer, answer.bound)}",
     )
     yield "nodes", f"{now.nodes:,} to {end.nodes:,}", f"{rounds.removed:,} go, {rounds.added:,} come"
     yield "evictions", f"{rounds.evictions:,}", f"over {time_text(rounds.seconds)}, with the budgets and the parallelism set"
+
+
+def _unfinished(rounds: RoundsAnswer) -> Iterator[str]:
+    if not rounds.over:
+        yield "the horizon ended while nodes could still come or go: a longer --horizon says what comes of it"
+    if rounds.failed_removals:
+        yield f"{count_text(rounds.failed_removals, 'removal')} failed on the way: evictions took too long, or room was gone"
 
 
 def _tables(answer: WorthAnswer) -> Iterator[Table]:
@@ -91,7 +107,7 @@ def _of_nodes(title: str, changes: Sequence[TotalsChange], answer: WorthAnswer) 
             *(f"{totals.nodes:,}" for totals in (each.now, each.end)),
             *(f"{totals.cpu_cores:,.0f}" for totals in (each.now, each.end)),
             *(f"{totals.memory_gib:,.0f}" for totals in (each.now, each.end)),
-            *_money(each.now.cost, each.end.cost),
+            *_money(answer, each.now.cost, each.end.cost),
         )
         for each in (*changes, TotalsChange(name="all", now=answer.total.now, end=answer.total.end))
     ]
@@ -103,12 +119,12 @@ def _of_stays(answer: WorthAnswer) -> Table:
     rows = []
     for each in answer.stays[:_MOST_ROWS]:
         remedies = "; or: ".join(each.remedies[:_MOST_REMEDIES])
-        rows.append((_whole(each.cost), f"{each.nodes:,}", each.text, each.cause, each.example, remedies))
+        rows.append((_whole(answer, each.cost), f"{each.nodes:,}", each.text, each.cause, each.example, remedies))
     others = answer.stays[_MOST_ROWS:]
     if others:
         cost = sum((Decimal(each.cost.in_horizon) for each in others), Decimal(0))
         nodes = sum(each.nodes for each in others)
-        rows.append((f"{cost:,.0f}", f"{nodes:,}", f"{len(others):,} other causes", "", "", ""))
+        rows.append((_amount(answer, cost), f"{nodes:,}", f"{len(others):,} other causes", "", "", ""))
     note = (
         f"Each node is counted once, with the first rule that keeps it. Money is {answer.currency} in {_horizon_text(answer)}."
     )
@@ -116,9 +132,9 @@ def _of_stays(answer: WorthAnswer) -> Table:
 
 
 def _of_shares(title: str, shares: SharesAnswer, answer: WorthAnswer) -> Table:
-    rows = [(each.name or _NONE, *_money(each.now, each.end)) for each in shares.shares]
-    rows.append(("idle: requested by nobody", *_money(shares.idle_now, shares.idle_end)))
-    rows.append(("all", *_money(answer.total.now.cost, answer.total.end.cost)))
+    rows = [(each.name or _NONE, *_money(answer, each.now, each.end)) for each in shares.shares]
+    rows.append(("idle: requested by nobody", *_money(answer, shares.idle_now, shares.idle_end)))
+    rows.append(("all", *_money(answer, answer.total.now.cost, answer.total.end.cost)))
     note = "By requests: a pod has the part of its node's price that its requests are of the node."
     return Table(title, ("", *_money_heads(answer)), rows, frozenset(range(1, 5)), note)
 
@@ -128,9 +144,14 @@ def _money_heads(answer: WorthAnswer) -> tuple[str, ...]:
     return f"{unit}/hour", "at the end", f"{unit} in {horizon}", "at the end"
 
 
-def _money(now: Money, end: Money) -> tuple[str, str, str, str]:
-    return money_text(now.per_hour), money_text(end.per_hour), _whole(now), _whole(end)
+def _money(answer: WorthAnswer, now: Money, end: Money) -> tuple[str, str, str, str]:
+    return money_text(now.per_hour), money_text(end.per_hour), _whole(answer, now), _whole(answer, end)
 
 
-def _whole(money: Money) -> str:
-    return f"{Decimal(money.in_horizon):,.0f}"
+def _whole(answer: WorthAnswer, money: Money) -> str:
+    return _amount(answer, Decimal(money.in_horizon))
+
+
+def _amount(answer: WorthAnswer, amount: Decimal) -> str:
+    most = max(Decimal(each.cost.in_horizon) for each in (answer.total.now, answer.total.end))
+    return f"{amount:,.0f}" if most >= _WHOLE_FROM else f"{amount:,.2f}"

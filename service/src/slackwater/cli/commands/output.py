@@ -82,6 +82,8 @@ def report_lines(output: str, answer: object, view: "ReportView") -> Iterator[st
         yield ""
         yield table.title
         yield from columns([table.head, *table.rows], right=table.right)
+        if table.note:
+            yield f"({table.note})"
     yield ""
     yield from view.notes
 

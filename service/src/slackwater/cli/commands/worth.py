@@ -41,6 +41,7 @@ daemonsets,poddisruptionbudgets,services,pvc,pv,storageclasses,csinodes \\
 """
 MONTH_DAYS: Final = 30
 _LONGEST_DAYS: Final = 3_660
+_LABEL: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _HORIZON: Final = re.compile(r"([0-9]{1,5})(d|h)")
 
 
@@ -61,7 +62,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("--prometheus", metavar="URL", help="what pods use (p95 over 24 h), beside their requests")
     parser.add_argument("--prometheus-token", metavar="F", help="a file with the bearer token for Prometheus")
     parser.add_argument("--prometheus-ca", metavar="F", help="a file with the certificates that its TLS is verified by")
-    parser.add_argument("--by-label", metavar="KEY", help="divide the money by this label of the pods, too")
+    parser.add_argument("--by-label", metavar="KEY", type=_label, help="divide the money by this label of the pods, too")
     add_version(parser)
     add_group_label(parser)
     add_report_output(parser)
@@ -74,6 +75,12 @@ def _horizon(text: str) -> int:
     if not 0 < seconds <= _LONGEST_DAYS * DAY_SECONDS:
         raise argparse.ArgumentTypeError(f"got {text!r}, want days or hours up to {_LONGEST_DAYS}d, such as 30d or 12h")
     return seconds
+
+
+def _label(text: str) -> str:
+    if not _LABEL.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"got {text!r}, want the key of a label, such as team or example.com/team")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:
