@@ -190,5 +190,5 @@ def test_hour_after_hour_it_keeps_the_same() -> None:
 
 def ours_by_kind() -> Counter[str]:
     """The objects of our own types that there are, reachable or not."""
-    kinds = map(type, gc.get_objects())
-    return Counter(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds if kind.__module__.startswith("slackwater."))
+    names = ((kind.__module__, kind.__qualname__) for kind in map(type, gc.get_objects()))
+    return Counter(f"{module}.{name}" for module, name in names if isinstance(module, str) and module.startswith("slackwater."))

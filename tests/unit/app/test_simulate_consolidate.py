@@ -80,6 +80,30 @@ def test_a_node_that_saves_too_little_says_what_was_compared(run: Any) -> None:
     assert kept["detail"].endswith("a new node for them all 1.60")
 
 
+def test_a_node_that_a_cheaper_one_may_not_replace_says_why(run: Any) -> None:
+    """Or the figures contradict the reason: the cheaper node would save enough."""
+    groups = [a_group("large", "1.6", "32"), a_group("medium", "0.2", "16")]
+    items = [a_node("l1", "32", "large"), *(a_pod(f"p{number}", "l1", "3") for number in range(5))]
+
+    def why(**of_medium: Any) -> str:
+        config = {"nodeGroups": [groups[0], {**groups[1], **of_medium}]}
+        (kept,) = json.loads(run(*items, config=config, options=("-o", "json")))["kept"]
+        assert kept["reason"] == "SavesTooLittle"
+        detail: str = kept["detail"]
+        return detail.partition("divided, ")[2]
+
+    assert why(maxSize=0) == "a new node for them all 1.60 (of a group that cannot grow 0.20)"
+    template = groups[1]["template"]
+    spot = {**template, "metadata": {"labels": {"karpenter.sh/capacity-type": "spot"}}}
+    assert why(template=spot) == "a new node for them all 1.60 (a spot node 0.20, and consolidation.allowSpot is false)"
+
+
+def test_nodes_that_cost_nothing_leave_the_bound_below_the_cost(run: Any) -> None:
+    items = [a_node(f"n{number}", "8", "pool") for number in range(2)] + [a_pod("p", "n0", "4")]
+    answer = json.loads(run(*items, config={"nodeGroups": [a_group("pool", "0", "8")]}, options=("-o", "json")))
+    assert (answer["costAfter"]["perHour"], answer["bound"]) == ("0.00", None)
+
+
 def test_explain_says_what_a_plan_does_with_the_node_if_consolidation_is_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

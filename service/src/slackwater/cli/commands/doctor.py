@@ -20,7 +20,8 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "instances, the way for autoscaler agents, and pauses; and says what to do.\n"
         "With autoscaler.enabled it says what consolidation changes, or would change.\n"
         "What your rights do not show is `unknown`. It changes nothing. Exit code 0:\n"
-        "nothing is wrong; 1: there are problems, or the API server does not answer.",
+        "nothing is wrong; 1: there are problems; 2: a file cannot be read; 4: the API\n"
+        "server does not answer.",
         epilog="example: slackwater doctor --config slackwater.yaml",
     )
     parser.add_argument(

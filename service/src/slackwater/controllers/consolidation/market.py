@@ -51,17 +51,19 @@ def market_of(template_nodes: TemplateNodes, kinds: Sequence[KindId], demand: In
     values = (weighed * problem.amounts).sum(axis=1)
     asked, all_of_them = demand[:, None] * problem.amounts, float(demand @ values)
     bound, known = _bound(problem)
+    if min(prices) <= 0:  # they count as 1, and no set has more nodes than pods
+        bound = max(bound - int(demand.sum()), 0)
     if known is not None:
         values = np.where(demand > 0, known, values)
     weights[lines] = (weighed * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1) * (demand @ values) / max(all_of_them, 1)
     return Market(values=values, weights=weights, bound=bound)
 
 
-def cheapest_whole(template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int]) -> int | None:
-    """The least price of a new node that takes so many pods of each kind, by their amounts and what the kinds tolerate and
-    select; None if none does. Rules about other pods are left out."""
+def cheapest_whole(template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int], able: Mask) -> int | None:
+    """The least price of a new node of an `able` group that takes so many pods of each kind, by their amounts and what the
+    kinds tolerate and select; None if none does. Rules about other pods are left out."""
     needed = np.zeros(len(template_nodes.empty), np.int64)
-    takes = np.ones(len(prices), np.bool_)
+    takes = able.copy()
     for kind, count in kinds.items():
         takes &= IS_MOVING[template_nodes.codes[kind]]
         for line, amount in template_nodes.amounts(kind):

@@ -13,7 +13,7 @@ Deliberately absent: carrying the plan out, and the clock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,7 +41,7 @@ from slackwater.fit.evacuation import Evacuations, NotEvacuated
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
-from slackwater.model.prices import PriceBook
+from slackwater.model.prices import PriceBook, capacity_type_of
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.running_pods import RunningPod
@@ -220,15 +220,38 @@ class _Planning:
             return UnremovableReason.NOT_REACHED, "", None
         kinds = Counter(mover.kind for mover in node.movers)
         room = sum(self.market.values[self.positions[kind]] * count for kind, count in kinds.items())
-        prices = self._prices()
-        whole = cheapest_whole(self.template_nodes, kinds, prices)
         least = max(round(self.made.disruption_price() * node.candidate.disruption), 0)
         detail = (
             f"it costs {decimal_text(node.candidate.price)} an hour, and has to save {decimal_text(least)} for what moving its "
             f"{len(node.movers)} pods disturbs; parts of new nodes for them cost {decimal_text(round(room))} if pods could be "
-            f"divided, {'no new node takes them all' if whole is None else f'a new node for them all {decimal_text(whole)}'}"
+            f"divided, {self._whole(node, kinds)}"
         )
         return UnremovableReason.SAVES_TOO_LITTLE, detail, None
+
+    def _whole(self, node: SetNode, kinds: Mapping[KindId, int]) -> str:
+        """What the cheapest new node for all its pods costs, and which cheaper one may not come for them."""
+        growing = np.array(
+            [
+                group.skip_reason is None and group.group.target + self.made.opened[at] < group.group.max_size
+                for at, group in enumerate(self.groups)
+            ],
+            np.bool_,
+        )
+        barred = np.zeros(len(self.groups), np.bool_)
+        if not (self.rules.policy.allow_spot or node.candidate.spot):
+            of = (group.template for group in self.groups)
+            barred = np.array([each is not None and capacity_type_of(each.node) == "spot" for each in of], np.bool_)
+        prices = self._prices()
+        whole, spot, any_group = (
+            cheapest_whole(self.template_nodes, kinds, prices, able)
+            for able in (growing & ~barred, growing, np.ones(len(self.groups), np.bool_))
+        )
+        text = "no new node takes them all" if whole is None else f"a new node for them all {decimal_text(whole)}"
+        if spot is not None and spot != whole:
+            text += f" (a spot node {decimal_text(spot)}, and consolidation.allowSpot is false)"
+        elif any_group is not None and any_group != whole:
+            text += f" (of a group that cannot grow {decimal_text(any_group)})"
+        return text
 
     def _prices(self) -> list[int]:
         return [0 if group.price is None else group.price.micros for group in self.groups]
