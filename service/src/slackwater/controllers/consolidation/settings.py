@@ -20,7 +20,7 @@ class Consolidation(Section):
     """Duration between two plans. 1m by default; none is made while moves run or pods wait for new nodes."""
     min_saving_ratio: Weight = Field(default=0.5, examples=[0.5])
     """Least share of all nodes' cost that a move saves, divided by the share of all disruption that it causes. 0.5 by default,
-    the rule of Karpenter's policy Balanced: who moves all pods of an average node has to save half of its price."""
+    the rule of Karpenter's policy Balanced: a move that evicts all pods of an average node has to save half of its price."""
     horizon: Timeout = Field(default=Duration(24 * HOUR), examples=["24h"])
     """Duration over which the saving of a move must exceed what moving costs: the new nodes for as long as the old ones run
     beside them, and `evictionCost`. 24h by default, like `podRest`."""
