@@ -15,8 +15,8 @@ ROOT: Final = Path(__file__).parents[2]
 UV: Final = Path(sys.executable).with_name("uv")
 _DEADLINE_SECONDS: Final = 240.0
 
-#: (name of the environment, Python, what is installed) -> its `bin`.
-Install = Callable[[str, Path, Sequence[str]], Path]
+#: (Python, what is installed) -> the `bin` of an environment with just that.
+Install = Callable[[Path, Sequence[str]], Path]
 
 
 def run(*command: str | Path, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -57,14 +57,19 @@ def constraints(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def install(wheels: Path, constraints: Path, tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Makes an environment with the versions of the lock file."""
+    """Environments with the versions of the lock file. Tests that ask for the same share one: its first use compiles a thousand
+    modules."""
     folder = tmp_path_factory.mktemp("environments")
+    made: dict[tuple[Path, tuple[str, ...]], Path] = {}
 
-    def made(name: str, python: Path, packages: Sequence[str]) -> Path:
-        place = folder / name
-        run(UV, "venv", "--quiet", "--no-project", "--python", python, place)
-        into: list[str | Path] = ["--python", place / "bin" / "python", "--constraint", constraints, "--find-links", wheels]
-        run(UV, "pip", "install", "--quiet", *into, *packages, cwd=folder)
-        return place / "bin"
+    def make(python: Path, packages: Sequence[str]) -> Path:
+        key = python.resolve(), tuple(packages)
+        if key not in made:
+            place = folder / str(len(made))
+            run(UV, "venv", "--quiet", "--no-project", "--python", python, place)
+            into: list[str | Path] = ["--python", place / "bin" / "python", "--constraint", constraints, "--find-links", wheels]
+            run(UV, "pip", "install", "--quiet", *into, *packages, cwd=folder)
+            made[key] = place / "bin"
+        return made[key]
 
-    return made
+    return make

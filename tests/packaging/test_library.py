@@ -15,7 +15,7 @@ PAGE = ROOT / "docs" / "library.md"
 
 @pytest.fixture(scope="module")
 def python(install: Install) -> Path:
-    return install("library", Path(sys.executable), ["slackwater"]) / "python"
+    return install(Path(sys.executable), ["slackwater"]) / "python"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ MODULES = sorted(path.stem for path in (ROOT / "protocol/src/slackwater_protocol
 @pytest.fixture(scope="module")
 def client(install: Install) -> Path:
     """The interpreter of an environment with the protocol and its client."""
-    return install("client", Path(sys.executable), ["slackwater-protocol[client]"]) / "python"
+    return install(Path(sys.executable), ["slackwater-protocol[client]"]) / "python"
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_installed_without_the_service_and_every_module_but_the_client_is_imported(install: Install) -> None:
-    python = install("protocol", Path(sys.executable), ["slackwater-protocol"]) / "python"
+    python = install(Path(sys.executable), ["slackwater-protocol"]) / "python"
     assert "agent_client" in MODULES
     run(python, "-c", f"import {', '.join(f'slackwater_protocol.{name}' for name in MODULES if name != 'agent_client')}")
     refused = run(python, "-c", "import slackwater", check=False)

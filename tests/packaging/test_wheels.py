@@ -111,7 +111,7 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
     python = interpreter(version)
     if python is None:
         pytest.skip(f"this machine has no Python {version}")
-    slackwater = install(f"service-{version}", python, ["slackwater"]) / "slackwater"
+    slackwater = install(python, ["slackwater"]) / "slackwater"
     assert run(slackwater, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
     plugin = slackwater.with_name("kubectl-slackwater")
     assert run(plugin, "--version", cwd=tmp_path).stdout == f"slackwater {__version__}\n"
@@ -127,7 +127,7 @@ def test_the_service_runs_in_an_empty_folder(install: Install, tmp_path: Path, v
 
 def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: Install, tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    slackwater = install("no-extra", Path(sys.executable), ["slackwater"]) / "slackwater"
+    slackwater = install(Path(sys.executable), ["slackwater"]) / "slackwater"
     for extra, section in PROVIDERS.items():
         (tmp_path / "slackwater.yaml").write_text(USING.format(section))
         serve = run(slackwater, "serve", "--config", "slackwater.yaml", "--kubeconfig", "kubeconfig", cwd=tmp_path, check=False)
@@ -137,6 +137,6 @@ def test_without_the_extra_a_provider_that_needs_it_is_refused_by_name(install: 
 
 
 def test_the_extras_bring_what_the_providers_import(install: Install) -> None:
-    python = install("extra", Path(sys.executable), ["slackwater[aws,externalgrpc]"]) / "python"
+    python = install(Path(sys.executable), ["slackwater[aws,externalgrpc]"]) / "python"
     run(python, "-c", "import slackwater.adapters.cloud.aws.provider")
     run(python, "-c", "import slackwater.adapters.cloud.externalgrpc.client")
