@@ -7,7 +7,7 @@ from msgspec import structs
 
 from slackwater.controllers.slack.pod_arrivals import MOST_MINUTES, ArrivalLog
 from slackwater.model.eviction_facts import EvictionFacts, Owner
-from slackwater.model.ids import NodeName, UnixTime
+from slackwater.model.ids import NodeName, PodUid, UnixTime
 from slackwater.model.objects import Pod
 from slackwater.model.start_time_slo import Observed, PodClass, SLOAttainment
 from tests.support.builders import a_pod
@@ -107,6 +107,15 @@ def test_pods_that_were_there_before_are_no_arrivals_but_count_for_the_requests(
     book.seen(web("old", 1, on="n"), at(100))
     seen = of_web(book, 200)
     assert (seen.arrivals.sum(), kept(book, 200), [share.count for share in seen.mix]) == (0, (0, 0, 0), [1])
+
+
+def test_the_mix_has_the_pods_that_came_since_it_was_asked_for_last() -> None:
+    book, small, large = a_log(), web("a", 1), web("c", 3)
+    book.seen(small, at(1))
+    assert [share.count for share in of_web(book, 2).mix] == [1]
+    book.seen(structs.replace(small, uid=PodUid("b")), at(3))
+    book.seen(large, at(3))
+    assert [(share.kind, share.count) for share in of_web(book, 4).mix] == [(small.kind, 2), (large.kind, 1)]
 
 
 def test_a_restart_goes_on_where_the_last_one_saved() -> None:

@@ -106,13 +106,15 @@ _RINGS: Final = ("arrivals", "departures", "inTime", "late")
 
 @dataclass(slots=True)
 class _Class:
-    """The log of one class of pods. `mix`: constraints and labels of the newest pods. `waiting`: the number of pods that have
-    no node yet and are not late. `all_in_time`, `all_late`: counts since the process began."""
+    """The log of one class of pods. `mix`: constraints and labels of the newest pods. `shares`: the mix as shares, None after a
+    change of it. `waiting`: the number of pods that have no node yet and are not late. `all_in_time`, `all_late`: counts since
+    the process began."""
 
     of: PodClass
     #: The counts by minute of each of `_RINGS`.
     rings: dict[str, MinuteCounts]
     mix: deque[tuple[Kind, Labels]] = field(default_factory=lambda: deque(maxlen=_MIX))
+    shares: tuple[KindShare, ...] | None = None
     #: Pods that had no node when they were first seen, in that order. Some may have one by now.
     queue: deque["_TrackedPod"] = field(default_factory=deque)
     waiting: int = 0
@@ -196,6 +198,7 @@ class ArrivalLog:
         """Counts the arrival of a pod that is seen for the first time. Returns its entry."""
         tracked = _TrackedPod(of, _created(pod, now))
         of.mix.append((pod.kind, pod.renewed_labels))
+        of.shares = None
         is_new, is_young = tracked.created > self._since, now - tracked.created <= of.of.within
         if is_new:
             of.rings["arrivals"].add(_minute(tracked.created))
@@ -241,8 +244,6 @@ def _note(of: _Class, now: UnixTime, *, in_time: bool) -> None:
 
 
 def _observed(each: _Class, minute: int) -> Observed:
-    newest = {id(kind): (kind, labels) for kind, labels in each.mix}  # equal ones are one object: see `KindInterner`
-    shares = Counter(id(kind) for kind, _ in each.mix)
     arrivals, departures, in_time, late = (ring.until(minute) for ring in each.rings.values())
     now = {name: ring.at(minute) for name, ring in each.rings.items()}
     return Observed(
@@ -253,7 +254,7 @@ def _observed(each: _Class, minute: int) -> Observed:
         in_time=_as_long_as(arrivals, in_time),
         late=_as_long_as(arrivals, late),
         moved=now["arrivals"] - now["departures"],
-        mix=tuple(KindShare(*newest[kind], count) for kind, count in shares.most_common()),
+        mix=_shares(each),
         kept=SLOAttainment(
             in_time=int(in_time[1 - _DAY :].sum()) + now["inTime"],
             late=int(late[1 - _DAY :].sum()) + now["late"],
@@ -262,6 +263,15 @@ def _observed(each: _Class, minute: int) -> Observed:
             all_late=each.all_late,
         ),
     )
+
+
+def _shares(each: _Class) -> tuple[KindShare, ...]:
+    """The equivalence groups of the newest pods, each with the labels of its newest one; the largest group first."""
+    if each.shares is None:
+        kinds = [id(kind) for kind, _ in each.mix]  # equal ones are one object: see `KindInterner`
+        newest = dict(zip(kinds, each.mix, strict=True))
+        each.shares = tuple(KindShare(*newest[kind], count) for kind, count in Counter(kinds).most_common())
+    return each.shares
 
 
 def _as_long_as(arrivals: Int64, counts: Int64) -> Int64:
