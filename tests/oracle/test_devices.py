@@ -12,6 +12,7 @@ from tests.oracle.generator import Size, generate
 from tests.oracle.ours import side
 from tests.oracle.real import Mode, running
 from tests.oracle.reasons import WANTED_WITH_DEVICES
+from tests.support.seeds import examples
 
 pytestmark = pytest.mark.timeout(1200)
 _DEVICES = Size(devices=True)
@@ -42,7 +43,8 @@ def test_random_selectors_are_judged_the_same(program: Path) -> None:
 
 def test_an_api_server_would_hold_every_generated_device_and_claim(program: Path) -> None:
     with running(program, validate=True) as real:
-        refused = [line["invalid"] for i in range(120) for line in real.judge(generate(7, i, _DEVICES)) if "invalid" in line]
+        lines = (line for index in range(examples(120)) for line in real.judge(generate(7, index, _DEVICES)))
+        refused = [line["invalid"] for line in lines if "invalid" in line]
     assert refused == []
 
 

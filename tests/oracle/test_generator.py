@@ -4,11 +4,12 @@ from pathlib import Path
 
 from tests.oracle.generator import generate
 from tests.oracle.real import running
+from tests.support.seeds import examples
 
 
 def test_an_api_server_would_hold_every_generated_object(program: Path) -> None:
     with running(program, validate=True) as real:
-        refused = [line["invalid"] for i in range(1000) for line in real.judge(generate(7, i)) if "invalid" in line]
+        refused = [line["invalid"] for i in range(examples(1000)) for line in real.judge(generate(7, i)) if "invalid" in line]
     assert refused == []
 
 

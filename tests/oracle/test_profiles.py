@@ -16,10 +16,11 @@ from tests.oracle.campaign import run
 from tests.oracle.real import Line
 from tests.support.answers import json_of
 from tests.support.scores import score_lines
+from tests.support.seeds import examples
 
 pytestmark = pytest.mark.timeout(1200)
 
-_CLUSTERS = 150
+_CLUSTERS = examples(150)
 #: Enough for each profile of `_FILTERS` to differ from the default one several times.
 _JUDGED = 40
 _FIT = "NodeResourcesFit"

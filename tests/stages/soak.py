@@ -43,6 +43,7 @@ PARTS: Final = (
     Part(target="fuzz", variables=("CASES=100",)),
     Part(target="laws", variables=("TESTS=tests/laws/explain", "CASES=500")),
     Part(target="oracle", variables=("N=3000",), seeded=True),
+    Part(target="laws", variables=("TESTS=tests/oracle",)),
     Part(target="laws", variables=("TESTS=tests/slos",)),
     Part(target="loads", seeded=True),
     Part(target="chaos", variables=("DURATION=5m",)),
