@@ -12,6 +12,9 @@ from tests.stages.record import install, repeat
 from tests.stages.slow import add_option, leave_out
 from tests.support.seeds import FRESH
 
+#: A session imports a thousand modules and collects thousands of tests, all of which stay: so garbage is looked for less often.
+gc.set_threshold(50_000, 20, 20)
+
 #: `fixed` tries the same examples each time: what a fresh one finds fails nobody else's change. `make soak` sets `fresh`.
 #: Neither has a deadline for one example, nor for making it: on a busy machine any may take long; pytest's timeout ends a test
 #: that hangs.
