@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright
 
 #: Waits go by selectors: the page's policy forbids what evaluates text, and tests keep it in force.
 DRAWN = "html[data-seq]"
@@ -45,20 +45,29 @@ def _chromium() -> str:
 
 
 @asynccontextmanager
-async def a_page(url: str, **options: Any) -> AsyncIterator[Seen]:
+async def a_browser() -> AsyncIterator[Browser]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=_chromium(), args=["--no-sandbox", "--enable-precise-memory-info"], timeout=_PATIENCE_MILLISECONDS
         )
-        page = await browser.new_page(viewport={"width": 1280, "height": 860}, **options)
-        page.set_default_timeout(_PATIENCE_MILLISECONDS)
-        seen = Seen(page, url)
-        page.on("request", lambda request: seen.requests.append(request.url))
-        page.on("console", lambda message: seen.complaints.append(message.text) if message.type != "log" else None)
-        page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        yield seen
+        yield browser
         await browser.close()
-        seen.check()
+
+
+@asynccontextmanager
+async def a_page(browser: Browser, url: str, **options: Any) -> AsyncIterator[Seen]:
+    """A page with storage and cache of its own."""
+    page = await browser.new_page(viewport={"width": 1280, "height": 860}, **options)
+    page.set_default_timeout(_PATIENCE_MILLISECONDS)
+    seen = Seen(page, url)
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("console", lambda message: seen.complaints.append(message.text) if message.type != "log" else None)
+    page.on("pageerror", lambda error: seen.complaints.append(str(error)))
+    try:
+        yield seen
+    finally:
+        await page.close()
+    seen.check()
 
 
 class Computing:

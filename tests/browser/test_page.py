@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser
 
 from slackwater.adapters.http.dashboard.update_frames import Frames
 from slackwater.model.events import PodSeen
@@ -28,9 +29,12 @@ VIEWS = ("overview", "nodes", "pending", "groups", "drains", "preemptions", "mig
 PICTURES = Path(__file__).parents[1] / "output" / "dashboard"
 
 
-async def test_five_thousand_nodes_are_there_in_two_seconds_and_search_stays_quick() -> None:
+async def test_five_thousand_nodes_are_there_in_two_seconds_and_search_stays_quick(browser: Browser) -> None:
     state_machine = a_large_state_machine(5000, 4)
-    async with served(state_machine, Instant(0.0), loop=None, decision_log=DecisionLog(unix_time)) as url, a_page(url) as seen:
+    async with (
+        served(state_machine, Instant(0.0), loop=None, decision_log=DecisionLog(unix_time)) as url,
+        a_page(browser, url) as seen,
+    ):
         page = seen.page
         await page.goto("about:blank")
         computing = Computing(page)
@@ -58,9 +62,9 @@ async def test_five_thousand_nodes_are_there_in_two_seconds_and_search_stays_qui
         assert heap < 100
 
 
-async def test_every_view_is_reached_and_used_with_the_keyboard_alone() -> None:
+async def test_every_view_is_reached_and_used_with_the_keyboard_alone(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await page.goto(url)
         await page.wait_for_selector(DRAWN, state="attached")
@@ -77,9 +81,9 @@ async def test_every_view_is_reached_and_used_with_the_keyboard_alone() -> None:
         without_unexplained(seen)
 
 
-async def test_arrows_move_among_rows_and_enter_asks_why() -> None:
+async def test_arrows_move_among_rows_and_enter_asks_why(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await page.goto(f"{url}/#/nodes")
         await page.wait_for_selector(DRAWN, state="attached")
@@ -96,9 +100,9 @@ async def test_arrows_move_among_rows_and_enter_asks_why() -> None:
         seen.expected = ("503",)  # nobody explains anything in this test
 
 
-async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
+async def test_a_node_in_quarantine_is_marked_until_it_is_cleared(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await page.goto(f"{url}/#/nodes")
         await page.wait_for_selector(f"tr[data-key='{IN_DOUBT}'] .tag:text-is('quarantined')")
@@ -113,12 +117,12 @@ async def test_a_node_in_quarantine_is_marked_until_it_is_cleared() -> None:
         assert await page.locator("#view-nodes .tag:text-is('quarantined')").count() == 0
 
 
-async def test_the_slack_view_shows_room_by_group_sources_slos_and_placeholders() -> None:
+async def test_the_slack_view_shows_room_by_group_sources_slos_and_placeholders(browser: Browser) -> None:
     state_machine, now = ten_nodes()
     columns, rows = state_machine.state.ledger.columns, state_machine.state.nodes.row_of
     free = columns.total - columns.reserved - columns.held
     takes = {"general": ("general-0", "general-1", "general-2", "general-3"), "memory": ("memory-6", "memory-7", "memory-9")}
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await page.goto(f"{url}/#/slack")
         await page.wait_for_selector(DRAWN, state="attached")
@@ -147,12 +151,12 @@ async def test_the_slack_view_shows_room_by_group_sources_slos_and_placeholders(
 
 #: The colours make nothing wider: they need no large cluster.
 @pytest.mark.parametrize(("scheme", "n_nodes"), [("light", 10), ("light", 300), ("light", 5000), ("dark", 10)])
-async def test_every_view_has_its_screenshot_and_fits(scheme: str, n_nodes: int) -> None:
+async def test_every_view_has_its_screenshot_and_fits(browser: Browser, scheme: str, n_nodes: int) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     state_machine, now = ten_nodes() if n_nodes == 10 else (a_large_state_machine(n_nodes, 4), Instant(0.0))
     async with (
         served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), node_use=some_use(state_machine)) as url,
-        a_page(url, color_scheme=scheme) as seen,
+        a_page(browser, url, color_scheme=scheme) as seen,
     ):
         page = seen.page
         placed = "default/web-00" if n_nodes == 10 else "default/p-1-1"
@@ -171,12 +175,15 @@ async def test_every_view_has_its_screenshot_and_fits(scheme: str, n_nodes: int)
         without_unexplained(seen)
 
 
-async def test_at_five_thousand_nodes_and_ten_thousand_pending_pods_the_overview_is_quick_and_small() -> None:
+async def test_at_five_thousand_nodes_and_ten_thousand_pending_pods_the_overview_is_quick_and_small(browser: Browser) -> None:
     state_machine = a_large_state_machine(5000, 4)
     for number in range(10_000):
         message = f"0/5000 nodes are available: {number % 7} Insufficient cpu."
         state_machine.apply(PodSeen(a_pod(f"job-{number % 40}-{number}", cpu="20", message=message)), Instant(1.0))
-    async with served(state_machine, Instant(1.0), loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with (
+        served(state_machine, Instant(1.0), loop=a_loop(), decision_log=some_decisions()) as url,
+        a_page(browser, url) as seen,
+    ):
         page = seen.page
         computing = Computing(page)
         await computing.begin()
@@ -197,9 +204,9 @@ async def test_at_five_thousand_nodes_and_ten_thousand_pending_pods_the_overview
         assert heap < 60
 
 
-async def test_the_page_says_how_old_it_is_when_the_service_is_gone() -> None:
+async def test_the_page_says_how_old_it_is_when_the_service_is_gone(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with a_page("http://127.0.0.1") as seen:
+    async with a_page(browser, "http://127.0.0.1") as seen:
         async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url:
             seen.url = url
             await seen.page.goto(url)
@@ -210,9 +217,9 @@ async def test_the_page_says_how_old_it_is_when_the_service_is_gone() -> None:
         seen.expected = ("net::ERR_",)  # the page goes on trying to connect
 
 
-async def test_open_details_stay_open_over_updates() -> None:
+async def test_open_details_stay_open_over_updates(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await page.goto(f"{url}/#/pending")
         await page.click("#view-pending details[data-key] summary")
@@ -229,11 +236,11 @@ AXE_VIEWS = (*VIEWS, "why/node/memory-6", "why/pod/default/web-00", "why/pod/def
 
 @pytest.mark.parametrize("width", [390, 1440])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_serious(scheme: str, width: int) -> None:
+async def test_axe_finds_nothing_serious(browser: Browser, scheme: str, width: int) -> None:
     state_machine, now = ten_nodes()
     async with (
         served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url,
-        a_page(url, color_scheme=scheme, bypass_csp=True) as seen,
+        a_page(browser, url, color_scheme=scheme, bypass_csp=True) as seen,
     ):
         await seen.page.set_viewport_size({"width": width, "height": 860})
         for view in AXE_VIEWS:

@@ -1,6 +1,7 @@
 """Questions that people ask the dashboard, each answered in at most three clicks; and what happened before."""
 
 import pytest
+from playwright.async_api import Browser
 
 from slackwater.controllers.history.policy import HistoryPolicy
 from slackwater.controllers.history.state import History, past_of
@@ -12,7 +13,7 @@ from tests.support.dashboards import AT, IN_DOUBT, a_loop, served, some_decision
 pytestmark = pytest.mark.anyio
 
 
-async def test_why_shows_what_happened_before_the_service_started() -> None:
+async def test_why_shows_what_happened_before_the_service_started(browser: Browser) -> None:
     state_machine, now = ten_nodes()
     hour_ms, wall_ms = 3_600_000, round(unix_time() * 1000)
     history = History(HistoryPolicy())
@@ -31,7 +32,7 @@ async def test_why_shows_what_happened_before_the_service_started() -> None:
 
     async with (
         served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), what_happened=reported) as url,
-        a_page(url, timezone_id="UTC") as seen,
+        a_page(browser, url, timezone_id="UTC") as seen,
     ):
         page = seen.page
         await page.goto(f"{url}/#/why/pod/shop/web-2")
@@ -96,12 +97,12 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-async def test_a_question_is_answered_in_at_most_three_clicks(question: str) -> None:
+async def test_a_question_is_answered_in_at_most_three_clicks(browser: Browser, question: str) -> None:
     clicks, where, answer = QUESTIONS[question]
     state_machine, now = ten_nodes()
     async with (
         served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url,
-        a_page(url, timezone_id="UTC") as seen,
+        a_page(browser, url, timezone_id="UTC") as seen,
     ):
         await seen.page.goto(url)
         await seen.page.wait_for_selector(DRAWN, state="attached")
@@ -113,9 +114,9 @@ async def test_a_question_is_answered_in_at_most_three_clicks(question: str) -> 
         without_unexplained(seen)
 
 
-async def test_why_a_pod_is_where_it_is_says_what_could_be_instead() -> None:
+async def test_why_a_pod_is_where_it_is_says_what_could_be_instead(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         await seen.page.goto(f"{url}/#/why/pod/default/web-00")
         await seen.page.wait_for_selector("#explanation h2:text-is('What could be instead')")
         reported = await seen.page.inner_text("#explanation")

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 from slackwater.controllers.leadership.metrics import LeaderStatus
 from slackwater.model.events import NodeSeen, PausesSeen, Synced
@@ -38,9 +38,9 @@ def first_number(text: str) -> int:
     return int(found[0].replace(",", ""))
 
 
-async def test_a_chart_says_the_value_under_the_pointer_and_its_range_is_in_the_address() -> None:
+async def test_a_chart_says_the_value_under_the_pointer_and_its_range_is_in_the_address(browser: Browser) -> None:
     state_machine, now = ten_nodes()
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await opened(page, url, "overview")
         assert await page.locator(".tile canvas").count() == 8
@@ -82,10 +82,12 @@ def lightness_and_hue(colour: list[int]) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_zone_or_type(scheme: str) -> None:
+async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_zone_or_type(
+    browser: Browser, scheme: str
+) -> None:
     state_machine = a_large_state_machine(24, 4)
     served_here = served(state_machine, Instant(0.0), loop=a_loop(), decision_log=some_decisions())
-    async with served_here as url, a_page(url, color_scheme=scheme) as seen:
+    async with served_here as url, a_page(browser, url, color_scheme=scheme) as seen:
         page = seen.page
         await opened(page, url, "overview")
         painted = await page.evaluate(_PAINTED)
@@ -105,11 +107,11 @@ async def test_66_and_86_percent_look_different_on_the_map_which_sorts_by_group_
         without_unexplained(seen)
 
 
-async def test_a_standby_says_who_leads_and_that_it_knows_no_costs() -> None:
+async def test_a_standby_says_who_leads_and_that_it_knows_no_costs(browser: Browser) -> None:
     state_machine, now = ten_nodes()
     standby = LeaderStatus(mode="scheduler", leads=False, holder="slackwater-7d4_abc")
     here = served(state_machine, now, loop=None, decision_log=some_decisions(), leader=standby)
-    async with here as url, a_page(url) as seen:
+    async with here as url, a_page(browser, url) as seen:
         await opened(seen.page, url, "overview")
         await seen.page.wait_for_selector("#state:has-text('; a standby, slackwater-7d4_abc leads')")
         cost = tile(seen.page, "Cost an hour")
@@ -120,12 +122,12 @@ async def test_a_standby_says_who_leads_and_that_it_knows_no_costs() -> None:
         without_unexplained(seen)
 
 
-async def test_where_use_is_known_it_stands_beside_what_is_reserved() -> None:
+async def test_where_use_is_known_it_stands_beside_what_is_reserved(browser: Browser) -> None:
     state_machine, now = ten_nodes()
     use = some_use(state_machine)
     percent = round(100 * use.total.cpu / int(state_machine.state.ledger.columns.total[0].sum()))
     used = served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), node_use=use)
-    async with used as url, a_page(url) as seen:
+    async with used as url, a_page(browser, url) as seen:
         page = seen.page
         await opened(page, url, "overview")
         cpu = tile(page, "CPU reserved")
@@ -143,7 +145,7 @@ async def test_where_use_is_known_it_stands_beside_what_is_reserved() -> None:
         without_unexplained(seen)
 
 
-async def test_a_pause_is_the_first_line_of_every_view_until_it_ends_and_a_shadow_says_so_on_each() -> None:
+async def test_a_pause_is_the_first_line_of_every_view_until_it_ends_and_a_shadow_says_so_on_each(browser: Browser) -> None:
     state_machine, now = ten_nodes()
     state_machine.apply(PausesSeen(pauses_of({"all": "since 2026-11-27T10:05:00Z by anna: upgrade"})), now)
     shadow = served(state_machine, now, loop=a_loop(), decision_log=some_decisions(), shadow=True)
@@ -151,7 +153,7 @@ async def test_a_pause_is_the_first_line_of_every_view_until_it_ends_and_a_shado
         "Paused: everything since 2026-11-27T10:05:00Z by anna: upgrade. `slackwater resume` ends it.",
         "Shadow: nothing is written",
     ]
-    async with shadow as url, a_page(url) as seen:
+    async with shadow as url, a_page(browser, url) as seen:
         page = seen.page
         for width in (390, 1440):
             await page.set_viewport_size({"width": width, "height": 860})
@@ -169,9 +171,9 @@ async def test_a_pause_is_the_first_line_of_every_view_until_it_ends_and_a_shado
 
 
 @pytest.mark.parametrize("n_nodes", [10, 300])
-async def test_counts_agree_wherever_they_stand(n_nodes: int) -> None:
+async def test_counts_agree_wherever_they_stand(browser: Browser, n_nodes: int) -> None:
     state_machine, now = ten_nodes() if n_nodes == 10 else (a_large_state_machine(n_nodes, 4), Instant(0.0))
-    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+    async with served(state_machine, now, loop=a_loop(), decision_log=some_decisions()) as url, a_page(browser, url) as seen:
         page = seen.page
         await opened(page, url, "overview")
 
@@ -226,8 +228,11 @@ def many_types(n_nodes: int) -> StateMachine:
     return state_machine
 
 
-async def test_fifty_types_of_few_nodes_leave_cells_that_can_be_seen_and_long_names_leave_their_marks() -> None:
-    async with served(many_types(60), Instant(0.0), loop=a_loop(), decision_log=some_decisions()) as url, a_page(url) as seen:
+async def test_fifty_types_of_few_nodes_leave_cells_that_can_be_seen_and_long_names_leave_their_marks(browser: Browser) -> None:
+    async with (
+        served(many_types(60), Instant(0.0), loop=a_loop(), decision_log=some_decisions()) as url,
+        a_page(browser, url) as seen,
+    ):
         page = seen.page
         await page.set_viewport_size({"width": 390, "height": 860})
         await opened(page, url, "overview?by=type")
