@@ -59,17 +59,19 @@ def market_of(template_nodes: TemplateNodes, kinds: Sequence[KindId], demand: In
     return Market(values=values, weights=weights, bound=bound)
 
 
-def cheapest_whole(template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int], able: Mask) -> int | None:
-    """The least price of a new node of an `able` group that takes so many pods of each kind, by their amounts and what the
-    kinds tolerate and select; None if none does. Rules about other pods are left out."""
+def cheapest_whole(
+    template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int], choices: Sequence[Mask]
+) -> list[int | None]:
+    """Of each choice of groups the least price of a new node that takes so many pods of each kind, by their amounts and what
+    the kinds tolerate and select; None if none does. Rules about other pods are left out."""
     needed = np.zeros(len(template_nodes.empty), np.int64)
-    takes = able.copy()
+    takes = np.ones(len(prices), np.bool_)
     for kind, count in kinds.items():
         takes &= IS_MOVING[template_nodes.codes[kind]]
         for line, amount in template_nodes.amounts(kind):
             needed[line] += amount * count
     takes &= (template_nodes.empty >= needed[:, None]).all(axis=0)
-    return min((prices[at] for at in np.flatnonzero(takes).tolist()), default=None)
+    return [min((prices[at] for at in np.flatnonzero(takes & able).tolist()), default=None) for able in choices]
 
 
 def _problem(

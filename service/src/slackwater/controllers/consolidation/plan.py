@@ -241,11 +241,8 @@ class _Planning:
         if not (self.rules.policy.allow_spot or node.candidate.spot):
             of = (group.template for group in self.groups)
             barred = np.array([each is not None and capacity_type_of(each.node) == "spot" for each in of], np.bool_)
-        prices = self._prices()
-        whole, spot, any_group = (
-            cheapest_whole(self.template_nodes, kinds, prices, able)
-            for able in (growing & ~barred, growing, np.ones(len(self.groups), np.bool_))
-        )
+        choices = (growing & ~barred, growing, np.ones(len(self.groups), np.bool_))
+        whole, spot, any_group = cheapest_whole(self.template_nodes, kinds, self._prices(), choices)
         text = "no new node takes them all" if whole is None else f"a new node for them all {decimal_text(whole)}"
         if spot is not None and spot != whole:
             text += f" (a spot node {decimal_text(spot)}, and consolidation.allowSpot is false)"
