@@ -288,20 +288,17 @@ class Counters:
         """Adds `count` pods of the equivalence group to the row; removes pods if `count` is negative."""
         changes = self._changes.setdefault(kind, {})
         changes[row] = changes.get(row, 0) + count
-        self._n_changes += 1
-        for counter, weight in self._counting.get(kind, _NO_COUNTERS).items():
-            assert counter.column is not None
-            counter.column[row] += weight * count
-            counter.version += 1
-        if self._n_changes > _MOST_CHANGES:
-            self._merge()
+        self._changed(kind, row, count, 1)
 
     def change_many(self, kind: KindId, rows: Rows, counts: Int64) -> None:
         """Adds `counts[i]` pods of the equivalence group to `rows[i]`, as `change` does; rows are distinct."""
         changes = self._changes.setdefault(kind, {})
         for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
             changes[row] = changes.get(row, 0) + count
-        self._n_changes += len(rows)
+        self._changed(kind, rows, counts, len(rows))
+
+    def _changed(self, kind: KindId, rows: int | Rows, counts: int | Int64, n_changes: int) -> None:
+        self._n_changes += n_changes
         for counter, weight in self._counting.get(kind, _NO_COUNTERS).items():
             assert counter.column is not None
             counter.column[rows] += weight * counts
