@@ -24,7 +24,7 @@ from slackwater.adapters.api_calls import ApiPort, Call, Params, Response
 from slackwater.adapters.http.application import Answer, Application, Request
 from slackwater.adapters.kube.errors import refused
 from slackwater.app.process import serve
-from slackwater.app.progress import Progress, shown
+from slackwater.app.progress import shown
 from slackwater.app.settings import Settings
 from slackwater.app.wiring import Service
 from slackwater.ports.clock import unix_time
@@ -97,55 +97,42 @@ async def run_sandbox_demo(
     console = Console(file=sys.stderr)
     with shown() as progress:
         progress.step("starting the sandbox cluster and the service")
-        await _run(console, progress, nodes=nodes, pods=pods, duration_seconds=duration_seconds, record=record, port=port)
+        started_at = time.monotonic()
+        # Security: only for UIDs and delays of the simulated cluster.
+        rng = Random()
+        sandbox = Sandbox(rng=rng, wall=unix_time)
+        settings = demo_settings(FreePorts(rng).take, record, port=port)
+        async with anyio.create_task_group() as group:
+            group.start_soon(sandbox.run, name="sandbox")
+            actors = await group.start(_hold, name="actors")
+
+            async def present(running: Service) -> None:
+                scheduler = Scheduler(
+                    sandbox.api, sandbox.timers, asking(lambda: running.extender), rng=rng, binds=not settings.extender.bind
+                )
+                scheduler.attach()
+                actors.start_soon(scheduler.run, name="scheduler")
+                progress.step(f"creating {nodes} nodes, {pods} pods and {_N_MACHINES} machines")
+                workload = Workload(partial(send, sandbox.api), nodes, pods)
+                await workload.create()
+                for number in range(_N_MACHINES):
+                    path = f"{MACHINES.prefix}/namespaces/{NAMESPACE}/{MACHINES.plural}"
+                    await send(sandbox.api, "POST", path, a_machine(f"machine-{number:02}", low=_LOW, high=_HIGH, use=_LOW))
+                agents = Agents(sandbox.api, _permits(running), rng, AgentBehavior(wants=_wanted))
+                actors.start_soon(agents.run, name="agents")
+                actors.start_soon(workload.churn, name="workload")
+                progress.clear()
+                _explain(console, settings, running, time.monotonic() - started_at)
+                if duration_seconds is not None:
+                    await anyio.sleep(duration_seconds)
+                    report(console, running)
+                    actors.cancel_scope.cancel()  # the agents and the scheduler end before the service
+                    await anyio.sleep(_QUIET_SECONDS)
+                    group.cancel_scope.cancel()
+
+            await serve(settings, config_path=None, kubeconfig=None, api=_open(sandbox.api), on_ready=present)
+            group.cancel_scope.cancel()
     console.print("Everything stopped.")
-
-
-async def _run(
-    console: Console,
-    progress: Progress,
-    *,
-    nodes: int,
-    pods: int,
-    duration_seconds: float | None,
-    record: str | None,
-    port: int | None,
-) -> None:
-    started_at = time.monotonic()
-    # Security: only for UIDs and delays of the simulated cluster.
-    rng = Random()
-    sandbox = Sandbox(rng=rng, wall=unix_time)
-    settings = demo_settings(FreePorts(rng).take, record, port=port)
-    async with anyio.create_task_group() as group:
-        group.start_soon(sandbox.run, name="sandbox")
-        actors = await group.start(_hold, name="actors")
-
-        async def present(running: Service) -> None:
-            scheduler = Scheduler(
-                sandbox.api, sandbox.timers, asking(lambda: running.extender), rng=rng, binds=not settings.extender.bind
-            )
-            scheduler.attach()
-            actors.start_soon(scheduler.run, name="scheduler")
-            progress.step(f"creating {nodes} nodes, {pods} pods and {_N_MACHINES} machines")
-            workload = Workload(partial(send, sandbox.api), nodes, pods)
-            await workload.create()
-            for number in range(_N_MACHINES):
-                path = f"{MACHINES.prefix}/namespaces/{NAMESPACE}/{MACHINES.plural}"
-                await send(sandbox.api, "POST", path, a_machine(f"machine-{number:02}", low=_LOW, high=_HIGH, use=_LOW))
-            agents = Agents(sandbox.api, _permits(running), rng, AgentBehavior(wants=_wanted))
-            actors.start_soon(agents.run, name="agents")
-            actors.start_soon(workload.churn, name="workload")
-            progress.clear()
-            _explain(console, settings, running, time.monotonic() - started_at)
-            if duration_seconds is not None:
-                await anyio.sleep(duration_seconds)
-                report(console, running)
-                actors.cancel_scope.cancel()  # the agents and the scheduler end before the service
-                await anyio.sleep(_QUIET_SECONDS)
-                group.cancel_scope.cancel()
-
-        await serve(settings, config_path=None, kubeconfig=None, api=_open(sandbox.api), on_ready=present)
-        group.cancel_scope.cancel()
 
 
 async def _hold(*, task_status: TaskStatus[TaskGroup]) -> None:
