@@ -57,7 +57,7 @@ class Target:
     def unchanged_by(self, do: Callable[[], Result], what: str, where: Callable[[Result], bool] = lambda _: True) -> Result:
         """What `do` returns. AssertionError if the state is another one after it, twice, and `where` holds of the result.
 
-        Twice, since a hold of an earlier request may end while `do` runs."""
+        Twice, since what an earlier request led to may be written while `do` runs."""
         result, changed = self._done(do, where)
         if changed:
             result, changed = self._done(do, where)

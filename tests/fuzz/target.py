@@ -6,6 +6,8 @@ whatever changes was changed by a request.
 
 import json
 import sys
+from dataclasses import replace
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -15,6 +17,8 @@ from slackwater.sandbox.embedded.agents import a_machine
 from slackwater.sandbox.embedded.kinds import MACHINES
 from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
+#: Than all tests take.
+_LONGER: Final = 3600.0
 SETTINGS = {
     "extender": {"holdTimeout": "1h", "bindBackoff": "1h"},
     "featureGates": {"AsyncPreemption": False},
@@ -43,6 +47,8 @@ async def main() -> None:
         await whole.until(
             lambda: [node.ready for _, node in state_machine.state.nodes] == [True] * 3 and len(state_machine.state.pods) >= 4
         )
+        # kube-scheduler never binds what filter answered: the room that is held for it would end after a minute.
+        state_machine.adopt_policy(replace(state_machine.policy, in_flight_seconds=_LONGER, volumes_seconds=_LONGER))
         print(json.dumps({name: whole.url(name) for name in LISTENERS}), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
