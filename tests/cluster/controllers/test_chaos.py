@@ -210,7 +210,8 @@ def bound(stage: Stage) -> list[str]:
 
 
 async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
-    """Every pod runs, no gate is shut, no room is held, no node is being removed, and the cluster state is the cluster."""
+    """Every pod runs, no gate is shut, no room is held, no node is being removed or will soon be, and the cluster state is the
+    cluster."""
 
     async def unrest() -> list[str]:
         pods, nodes = await ground.pods(), await ground.nodes()
@@ -220,6 +221,8 @@ async def until_calm(ground: Ground, service: SlackwaterProcess) -> None:
         tainted = [node["metadata"]["name"] for node in nodes if _is_going(node)]
         kinds = Counter(name.split("-")[0] for name in pods)
         found = {"waiting": waiting, "gated": gated, "tainted": tainted, "held": dump["holds"], "gates": dump["gates"]}
+        if unneeded := (await service.metrics()).total("cluster_autoscaler_unneeded_nodes_count"):
+            found["unneeded"] = [f"{unneeded} nodes"]
         short = [f"{kinds[name]} pods of {await reported(ground, name)}" for name in WORKLOADS if kinds[name] != REPLICAS]
         return [*(f"{what}: {some[:5]}" for what, some in found.items() if some), *short]
 
