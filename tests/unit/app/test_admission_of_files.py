@@ -445,4 +445,6 @@ def test_many_limits_of_a_namespace_cost_little_more_than_one() -> None:
 
     limited = (limit_range(min={"cpu": "1m"}), quota({"cpu": "1M"}))
     pods = [item("Pod", f"p{n}", spec=spec_of({"cpu": "1"}), meta={"uid": str(n)}) for n in range(300)]
-    assert min(seconds(40), seconds(40)) < 6 * min(seconds(1), seconds(1))
+    times = [(seconds(40), seconds(1)) for _ in range(5)]  # in turn: other work on the machine slows both alike
+    many, one = map(min, zip(*times, strict=True))
+    assert many < 8 * one
