@@ -69,6 +69,16 @@ class MadeMoves:
         snapshot = self.planning_input.snapshot
         return Trials(snapshot=snapshot, groups=groups, policy=policy, steps=self.steps, allow_spot=allow_spot, closed=closed)
 
+    def may_grow(self) -> list[bool]:
+        """Of each group whether it may have one more node. Variants of one group have its maximum together."""
+        opened = Counter[GroupName]()
+        for at, count in self.opened.items():
+            opened[self.groups[at].owner] += count
+        return [
+            group.skip_reason is None and group.provided.target + opened[group.owner] < group.provided.max_size
+            for group in self.groups
+        ]
+
     def pays(self, leaving: Sequence[Candidate], price: int, pods: int) -> bool:
         """Does it save enough for what it disturbs, if these nodes go, new ones come for this price, and so many pods move?"""
         policy, saved = self.rules.policy, sum(each.price for each in leaving) - price

@@ -6,7 +6,7 @@ weighing of its lines at its price, and the weighing counts for which the demand
 group, and the template nodes of the groups. Out: values in micros an hour.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,21 +57,6 @@ def market_of(template_nodes: TemplateNodes, kinds: Sequence[KindId], demand: In
         values = np.where(demand > 0, known, values)
     weights[lines] = (weighed * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1) * (demand @ values) / max(all_of_them, 1)
     return Market(values=values, weights=weights, bound=bound)
-
-
-def cheapest_whole(
-    template_nodes: TemplateNodes, kinds: Mapping[KindId, int], prices: Sequence[int], choices: Sequence[Mask]
-) -> list[int | None]:
-    """Of each choice of groups the least price of a new node that takes so many pods of each kind, by their amounts and what
-    the kinds tolerate and select; None if none does. Rules about other pods are left out."""
-    needed = np.zeros(len(template_nodes.empty), np.int64)
-    takes = np.ones(len(prices), np.bool_)
-    for kind, count in kinds.items():
-        takes &= IS_MOVING[template_nodes.codes[kind]]
-        for line, amount in template_nodes.amounts(kind):
-            needed[line] += amount * count
-    takes &= (template_nodes.empty >= needed[:, None]).all(axis=0)
-    return [min((prices[at] for at in np.flatnonzero(takes & able).tolist()), default=None) for able in choices]
 
 
 def _problem(

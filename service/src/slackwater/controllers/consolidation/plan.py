@@ -13,7 +13,7 @@ Deliberately absent: carrying the plan out, and the clock.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -23,11 +23,12 @@ from slackwater.controllers.consolidation.candidates import Candidate, Candidate
 from slackwater.controllers.consolidation.cheaper_sets import CheaperSets
 from slackwater.controllers.consolidation.due import due_rule
 from slackwater.controllers.consolidation.made_moves import MadeMoves
-from slackwater.controllers.consolidation.market import Market, cheapest_whole, market_of
+from slackwater.controllers.consolidation.market import Market, market_of
 from slackwater.controllers.consolidation.outcome import ConsolidationPlan, best_first
 from slackwater.controllers.consolidation.policy import ConsolidationRules
 from slackwater.controllers.consolidation.replacement import replace_due
 from slackwater.controllers.consolidation.trial import SetNode, as_new
+from slackwater.controllers.consolidation.whole_node import WholeNodes
 from slackwater.controllers.scaledown.eligibility import RemainingMinima
 from slackwater.controllers.scaledown.planning_input import PlaceholderPods, PlanningInput
 from slackwater.controllers.scaledown.row_movers import RowMovers
@@ -41,7 +42,7 @@ from slackwater.fit.evacuation import Evacuations, NotEvacuated
 from slackwater.fit.steps import MOST_STEPS, PlanSteps
 from slackwater.model.columns import Rows
 from slackwater.model.ids import NodeName, PodKey, PodUid, Row, UnixTime
-from slackwater.model.prices import PriceBook, capacity_type_of
+from slackwater.model.prices import PriceBook
 from slackwater.model.reasons import UnremovableReason
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.running_pods import RunningPod
@@ -144,9 +145,15 @@ class _Planning:
             replace_due(made)
             CheaperSets(made=made, market=self.market, positions=self.positions).replace()
         names = [nodes[row].name for row in rows]
+        whole = WholeNodes(
+            template_nodes=self.template_nodes,
+            prices=[group.price_micros for group in self.groups],
+            growing=np.array(made.may_grow(), np.bool_),
+            spot=np.array([group.is_spot for group in self.groups], np.bool_),
+        )
         for node in made.free:
             if node.candidate.node not in made.kept and node.candidate.node not in made.gone:
-                made.keep(node.candidate.node, *self._why(node, homeless))
+                made.keep(node.candidate.node, *self._why(node, homeless, whole))
         return ConsolidationPlan(
             moves=best_first(made.moves),
             kept=tuple(made.kept[name] for name in names if name not in made.gone and name in made.kept),
@@ -209,11 +216,11 @@ class _Planning:
                 demand.setdefault(mover.kind, 0)
         kinds = list(demand)
         self.positions = {kind: at for at, kind in enumerate(kinds)}
-        prices = self._prices()
+        prices = [group.price_micros for group in self.groups]
         self.template_nodes = TemplateNodes(snapshot, self.groups, kinds, system=self.rules.scale_up.system)
         self.market = market_of(self.template_nodes, kinds, np.array(list(demand.values()), np.int64), prices)
 
-    def _why(self, node: SetNode, homeless: KeptNode | None) -> tuple[UnremovableReason, str, PodKey | None]:
+    def _why(self, node: SetNode, homeless: KeptNode | None, whole: WholeNodes) -> tuple[UnremovableReason, str, PodKey | None]:
         if homeless is not None:
             return homeless.unremovable_reason, f"{homeless.blocked_by} of {homeless.node}", homeless.blocked_by
         if self.steps.cut is not None:
@@ -224,31 +231,6 @@ class _Planning:
         detail = (
             f"it costs {decimal_text(node.candidate.price)} an hour, and has to save {decimal_text(least)} for what moving its "
             f"{len(node.movers)} pods disturbs; parts of new nodes for them cost {decimal_text(round(room))} if pods could be "
-            f"divided, {self._whole(node, kinds)}"
+            f"divided, {whole.text(kinds, spot_too=self.rules.policy.allow_spot or node.candidate.spot)}"
         )
         return UnremovableReason.SAVES_TOO_LITTLE, detail, None
-
-    def _whole(self, node: SetNode, kinds: Mapping[KindId, int]) -> str:
-        """What the cheapest new node for all its pods costs, and which cheaper one may not come for them."""
-        growing = np.array(
-            [
-                group.skip_reason is None and group.group.target + self.made.opened[at] < group.group.max_size
-                for at, group in enumerate(self.groups)
-            ],
-            np.bool_,
-        )
-        barred = np.zeros(len(self.groups), np.bool_)
-        if not (self.rules.policy.allow_spot or node.candidate.spot):
-            of = (group.template for group in self.groups)
-            barred = np.array([each is not None and capacity_type_of(each.node) == "spot" for each in of], np.bool_)
-        choices = (growing & ~barred, growing, np.ones(len(self.groups), np.bool_))
-        whole, spot, any_group = cheapest_whole(self.template_nodes, kinds, self._prices(), choices)
-        text = "no new node takes them all" if whole is None else f"a new node for them all {decimal_text(whole)}"
-        if spot is not None and spot != whole:
-            text += f" (a spot node {decimal_text(spot)}, and consolidation.allowSpot is false)"
-        elif any_group is not None and any_group != whole:
-            text += f" (of a group that cannot grow {decimal_text(any_group)})"
-        return text
-
-    def _prices(self) -> list[int]:
-        return [0 if group.price is None else group.price.micros for group in self.groups]

@@ -67,9 +67,6 @@ def _replace(made: MadeMoves, due: Rows, node: SetNode) -> bool:
 
 def _own_group(made: MadeMoves, owner: GroupName) -> int | None:
     """The position of a growable group, or variant, of this group that may have one more node."""
-    grown = sum(count for at, count in made.opened.items() if made.groups[at].owner == owner)
-    for at, group in enumerate(made.groups):
-        full = group.provided.target + grown >= group.provided.max_size
-        if group.owner == owner and group.template is not None and group.skip_reason is None and not full:
-            return at
-    return None
+    may_grow = zip(made.groups, made.may_grow(), strict=True)
+    able = (at for at, (group, may) in enumerate(may_grow) if may and group.owner == owner and group.template is not None)
+    return next(able, None)

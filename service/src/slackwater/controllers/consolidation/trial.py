@@ -26,7 +26,6 @@ from slackwater.fit.steps import PlanSteps
 from slackwater.model.columns import Int64
 from slackwater.model.ids import Row
 from slackwater.model.objects import Node
-from slackwater.model.prices import capacity_type_of
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
 from slackwater.snapshot.equivalence_groups import KindId
 from slackwater.snapshot.node_facts import CPU, MEMORY
@@ -89,13 +88,9 @@ class Trials:
                 policy = replace(self.policy, quotas=quotas)
                 self._place(movers, groups, policy=policy, position=position, present=present, new=new)
         table = np.array([held for _, held in new], np.int64).reshape(len(new), len(kinds))
-        prices = [self._price(group) for group, _ in new]
+        prices = [self.groups[group].price_micros for group, _ in new]
         places = Places(kinds=kinds, present=present, prices=prices, new=table, counts=counts)
         return Found(places=places, groups=tuple(group for group, _ in new))
-
-    def _price(self, group: int) -> int:
-        price = self.groups[group].price
-        return 0 if price is None else price.micros
 
     def _demands(
         self, nodes: Sequence[SetNode], new: Sequence[tuple[int, Int64]]
@@ -114,7 +109,7 @@ class Trials:
         found = []
         for at, group in enumerate(self.groups):
             grown = replace(group, group=replace(group.group, target=group.group.target + added.get(at, 0)))
-            barred = not spot and group.template is not None and capacity_type_of(group.template.node) == "spot"
+            barred = group.is_spot and not spot
             found.append(replace(grown, skip_reason=group.skip_reason or _ON_DEMAND) if barred else grown)
         return found
 

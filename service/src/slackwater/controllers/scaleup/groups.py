@@ -19,7 +19,7 @@ from slackwater.model.columns import Int64, Rows
 from slackwater.model.ids import NodeName
 from slackwater.model.nodegroups import GroupName, NodeGroup
 from slackwater.model.objects import Node, Pod
-from slackwater.model.prices import Price
+from slackwater.model.prices import Price, capacity_type_of
 from slackwater.model.resources import NOTHING, Amounts
 from slackwater.model.selectors import EVERYTHING, Selector, selects
 from slackwater.snapshot.cluster_snapshot import ClusterSnapshot
@@ -98,6 +98,16 @@ class GrowableGroup:
     def owner(self) -> GroupName:
         """The name of the group that the provider knows."""
         return self.provided.name
+
+    @property
+    def price_micros(self) -> int:
+        """What a new node costs, in micros an hour; 0 if that is not known."""
+        return 0 if self.price is None else self.price.micros
+
+    @property
+    def is_spot(self) -> bool:
+        """Whether new nodes are known to be spot nodes."""
+        return self.template is not None and capacity_type_of(self.template.node) == "spot"
 
 
 #: By resource name: `cpu` in milliCPU, `memory` and huge pages in bytes, devices by number.

@@ -105,7 +105,7 @@ class _ScaleUpPlanning:
         self._kinds = representatives(snapshot, snapshot.number(demand.counted))
         self._left = np.ones(len(demand.counted), np.bool_)
         self._skip_reasons = [group.skip_reason or (_NO_TEMPLATE if group.template is None else None) for group in self._groups]
-        self._prices = [0 if group.price is None else group.price.micros for group in self._groups]
+        self._prices = [group.price_micros for group in self._groups]
         self._packings: list[PackedOption] = []
         self._new = AddedNodes(snapshot=snapshot, groups=self._groups, pods=demand.counted)
         self._nominated = place_nominated(snapshot, demand.nominated)
