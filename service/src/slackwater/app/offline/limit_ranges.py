@@ -47,7 +47,12 @@ def nanos_of(amounts: Mapping[str, Quantity] | None) -> Totals:
 
 def amounts_of(part: Object, which: str) -> Totals:
     """The requests or limits (`which`) of a container, of a pod as a whole, or of a claim."""
-    return nanos_of((part.get("resources") or {}).get(which))
+    return nanos_of(texts_of(part, which))
+
+
+def texts_of(part: Object, which: str) -> Mapping[str, Quantity]:
+    """The same as they are written, for a question about their names alone."""
+    return (part.get("resources") or {}).get(which) or {}
 
 
 def containers_of(spec: Object) -> list[Object]:

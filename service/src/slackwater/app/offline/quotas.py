@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from slackwater.adapters.api_objects import Quantity, Wire
-from slackwater.app.offline.limit_ranges import Object, Totals, amounts_of, containers_of, nanos_of, text_of, totals
+from slackwater.app.offline.limit_ranges import Object, Totals, amounts_of, containers_of, nanos_of, text_of, texts_of, totals
 from slackwater.app.offline.objects import FoundObject
 from slackwater_protocol.units import NANO
 
@@ -155,7 +155,7 @@ class Quota:
         """Why it refuses what counts for this, in the words of the API server; "" if it does not."""
         if not self.counts(pod):
             return ""
-        whole = pod is None or amounts_of(pod, "requests") or amounts_of(pod, "limits")
+        whole = pod is None or texts_of(pod, "requests") or texts_of(pod, "limits")
         missing = {} if pod is None or whole else {key: _without(key, pod) for key in sorted(self.hard)}
         if wanting := "; ".join(f"{key} for: {','.join(names)}" for key, names in missing.items() if names):
             return f"failed quota: {self.item.name}: must specify {wanting}"
@@ -164,8 +164,10 @@ class Quota:
             for key in sorted(usage.keys() & self.hard.keys())
             if usage[key] and self.used.get(key, 0) + usage[key] > self.hard[key]
         ]
+        if not over:
+            return ""
         shown = [",".join(f"{key}={text_of(key, each.get(key, 0))}" for key in over) for each in (usage, self.used, self.hard)]
-        return f"exceeded quota: {self.item.name}, requested: {shown[0]}, used: {shown[1]}, limited: {shown[2]}" if over else ""
+        return f"exceeded quota: {self.item.name}, requested: {shown[0]}, used: {shown[1]}, limited: {shown[2]}"
 
     def object(self) -> FoundObject:
         """The quota's object with what is used now."""
@@ -181,4 +183,4 @@ def _without(key: str, spec: Object) -> list[str]:
     which, _, name = key.rpartition(".")
     if name not in _COMPUTE or which not in {"", "requests", "limits"}:
         return []
-    return sorted(each.get("name", "") for each in containers_of(spec) if name not in amounts_of(each, which or "requests"))
+    return sorted(each.get("name", "") for each in containers_of(spec) if name not in texts_of(each, which or "requests"))
