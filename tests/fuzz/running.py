@@ -55,22 +55,14 @@ class Target:
         return answer
 
     def unchanged_by(self, do: Callable[[], Result], what: str, where: Callable[[Result], bool] = lambda _: True) -> Result:
-        """What `do` returns. AssertionError if the state is another one after it, twice, and `where` holds of the result.
-
-        Twice, since what an earlier request led to may be written while `do` runs."""
-        result, changed = self._done(do, where)
-        if changed:
-            result, changed = self._done(do, where)
-        assert not changed, f"{what} changed {changed}"
-        return result
-
-    def _done(self, do: Callable[[], Result], where: Callable[[Result], bool]) -> tuple[Result, list[str]]:
+        """What `do` returns. AssertionError if the state is another one after it, and `where` holds of the result."""
         before = self.state()
         result = do()
-        if not where(result):
-            return result, []
-        after = self.state()
-        return result, sorted(key for key in before if before[key] != after[key])
+        if where(result):
+            after = self.state()
+            changed = sorted(key for key in before if before[key] != after[key])
+            assert not changed, f"{what} changed {changed}"
+        return result
 
     def post(self, listener: str, path: str, document: Any) -> httpx.Response:
         body = document if isinstance(document, bytes) else json.dumps(document).encode()

@@ -17,8 +17,8 @@ from slackwater.sandbox.embedded.agents import a_machine
 from slackwater.sandbox.embedded.kinds import MACHINES
 from tests.support.wholeservice import LISTENERS, Whole, a_whole_service
 
-#: Than all tests take.
-_LONGER: Final = 3600.0
+#: Longer than all tests take.
+_HOUR: Final = 3600.0
 SETTINGS = {
     "extender": {"holdTimeout": "1h", "bindBackoff": "1h"},
     "featureGates": {"AsyncPreemption": False},
@@ -48,7 +48,7 @@ async def main() -> None:
             lambda: [node.ready for _, node in state_machine.state.nodes] == [True] * 3 and len(state_machine.state.pods) >= 4
         )
         # kube-scheduler never binds what filter answered: the room that is held for it would end after a minute.
-        state_machine.adopt_policy(replace(state_machine.policy, in_flight_seconds=_LONGER, volumes_seconds=_LONGER))
+        state_machine.adopt_policy(replace(state_machine.policy, in_flight_seconds=_HOUR, volumes_seconds=_HOUR))
         print(json.dumps({name: whole.url(name) for name in LISTENERS}), flush=True)
         await anyio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
