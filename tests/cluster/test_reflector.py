@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import AsyncIterator, Hashable
+from functools import partial
 from pathlib import Path
 from signal import SIGKILL
 from typing import Any
@@ -49,16 +50,18 @@ class EventSources:
                 group.start_soon(self.readers[path].run, reflector)
 
     async def listed(self) -> None:
-        for reader in self.readers.values():
-            await reader.until(lambda reader=reader: reader.lists > 0)  # type: ignore[misc]
+        await until(lambda: all(reader.lists > 0 for reader in self.readers.values()))
 
     async def agree_with(self, api: aiohttp.ClientSession) -> None:
         """Waits until each reader has what a fresh list shows; nothing may be doubled or out of order on the way."""
         for path, reader in self.readers.items():
-            want = await fresh_list(api, path)
-            await reader.until(lambda reader=reader, want=want: reader.state == want, seconds=60)  # type: ignore[misc]
+            await until(partial(_has, reader, await fresh_list(api, path)))
             assert not reader.complaints
         assert not self.broken
+
+
+def _has(reader: EventSourceReader, state: State) -> bool:
+    return reader.state == state
 
 
 async def fresh_list(api: aiohttp.ClientSession, path: str) -> State:
@@ -118,9 +121,7 @@ async def own(anyio_backend: str, binaries: Binaries, tmp_path: Path) -> AsyncIt
 
 async def until_done(meddler: Meddler, changes: int) -> None:
     want = meddler.done + changes
-    with anyio.fail_after(120):
-        while meddler.done < want:  # noqa: ASYNC110 - the meddler tells nobody
-            await anyio.sleep(0.01)
+    await until(lambda: meddler.done >= want, seconds=120)
 
 
 async def test_the_api_server_killed_twice_under_load_leaves_no_gap_and_doubles_nothing(own: ControlPlane) -> None:
@@ -159,9 +160,7 @@ async def test_an_api_server_that_hangs_is_left_and_found_again(own: ControlPlan
             everything.start_soon(event_sources.run)
             await event_sources.listed()
             own.pause("kube-apiserver")
-            with anyio.fail_after(60):
-                while not all("silent" in r.breaks for r in event_sources.reflectors.values()):  # noqa: ASYNC110 - nothing tells
-                    await anyio.sleep(0.05)
+            await until(lambda: all("silent" in r.breaks for r in event_sources.reflectors.values()))
             own.resume("kube-apiserver")
             async with anyio.create_task_group() as meddling:
                 meddling.start_soon(meddler.run)

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -23,14 +24,14 @@ N1 = NodeName("n1")
 POOL = GroupName("pool")
 
 
-def owned(name: str, on: str, **more: object) -> Pod:
-    return structs.replace(a_pod(name, on=on, **more), eviction_facts=OWNED)  # type: ignore[arg-type]
+def owned(name: str, on: str, **more: Any) -> Pod:
+    return structs.replace(a_pod(name, on=on, **more), eviction_facts=OWNED)
 
 
-def a_pool(*running_pods: Pod, smallest: int = 0, **more: object) -> StatusSources:
+def a_pool(*running_pods: Pod, smallest: int = 0, **more: Any) -> StatusSources:
     nodes = tuple(structs.replace(a_node(f"n{number}"), scalars=(("pods", 110),)) for number in (1, 2, 3))
     group = a_group(POOL, size=3, smallest=smallest)
-    return StatusSources(nodes=nodes, running_pods=running_pods, groups=(group,), pool=POOL, **more)  # type: ignore[arg-type]
+    return StatusSources(nodes=nodes, running_pods=running_pods, groups=(group,), pool=POOL, **more)
 
 
 def test_a_budget_without_slack_is_named_and_one_more_replica_helps() -> None:
