@@ -47,7 +47,7 @@ def read_price_table(path: str, currency: str) -> PriceTable:
             data = file.read(LARGEST_FILE + 1)
         text = data.decode("utf-8-sig")  # spreadsheets begin a file with a byte order mark
     except (OSError, UnicodeDecodeError) as err:
-        seen = getattr(err, "strerror", None) or str(err)
+        seen = str(err) if isinstance(err, UnicodeDecodeError) else err.strerror or str(err)
         raise UnreadableSettings([Problem(path="", seen=seen, wanted="a file of UTF-8 text")], source=path) from err
     if len(data) > LARGEST_FILE:
         raise UnreadableSettings([Problem(path="", seen="more bytes", wanted=f"at most {LARGEST_FILE} bytes")], source=path)

@@ -114,14 +114,13 @@ ServiceAccount = Annotated[
 LabelText = Annotated[
     str, Name(pattern=rf"({_LABEL_VALUE})?", longest=63, words="a label value (text: quote numbers and true/false)")
 ]
-QualifiedName = Annotated[
-    str,
-    Name(
-        pattern=rf"({DNS_LABEL}(\.{DNS_LABEL})*/)?{_LABEL_VALUE}",
-        longest=317,
-        words="a qualified name such as dedicated or example.com/dedicated",
-    ),
-]
+#: The key of a label or a taint.
+QUALIFIED_NAME: Final = Name(
+    pattern=rf"({DNS_LABEL}(\.{DNS_LABEL})*/)?{_LABEL_VALUE}",
+    longest=317,
+    words="a qualified name such as dedicated or example.com/dedicated",
+)
+QualifiedName = Annotated[str, QUALIFIED_NAME]
 TaintPattern = Annotated[
     str,
     Name(

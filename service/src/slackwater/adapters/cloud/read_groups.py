@@ -96,6 +96,7 @@ class ProblemLog:
             _log.warning("a part of a group does not count", group=group, problem=problem)
 
     def solved(self, group: str) -> None:
+        """The group has no problem now. One that comes back is logged again."""
         self._logged = {noted for noted in self._logged if noted[0] != group}
 
     def read(self, group: str, read: Callable[[], T], otherwise: U) -> T | U:

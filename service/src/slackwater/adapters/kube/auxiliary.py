@@ -189,15 +189,15 @@ def auxiliary(
     )
     if spreading:
         reads += (("services", decode_service),)
-    paths, of_devices = PATHS, _OF_DEVICES
+    of_devices = [(kind, PATHS[kind], read) for kind, read in _OF_DEVICES]
     if kubernetes.follows(Rule.DEVICE_TAINT_RULES):
-        paths = {**PATHS, "devicetaintrules": f"/apis/{devices.taint_rule_api(kubernetes)}/devicetaintrules"}
-        of_devices += (("devicetaintrules", devices.decode_device_taint_rule),)
+        path = f"/apis/{devices.taint_rule_api(kubernetes)}/devicetaintrules"
+        of_devices.append(("devicetaintrules", path, devices.decode_device_taint_rule))
     return (
         *(auxiliary_object(kind, PATHS[kind], read, on_broken) for kind, read in reads),
         *(
-            auxiliary_object(kind, paths[kind], partial(read, kubernetes=kubernetes), on_broken, may_be_absent=True)
-            for kind, read in of_devices
+            auxiliary_object(kind, path, partial(read, kubernetes=kubernetes), on_broken, may_be_absent=True)
+            for kind, path, read in of_devices
         ),
     )
 

@@ -52,17 +52,13 @@ def _minute_text(at: str) -> str:
 def _headline(answer: ReportAnswer) -> Iterator[Headline]:
     sides, saved, unit = answer.sides, answer.saved, answer.currency
     basis, time = basis_text(answer.basis), time_text(answer.counted_seconds)
-    window = f"{_minute_text(answer.begins)} to {_minute_text(answer.ends)}"
+    window = f"in {time}, {_minute_text(answer.begins)} to {_minute_text(answer.ends)} UTC"
     if saved is not None:
         more = f"{money_text(saved.per_hour)} {unit} an hour, {_large(saved.per_month)} in 30 days; {basis}"
         yield f"saved in {time}", f"{_large(saved.money)} {unit}", more
     per_hour = _both(money_text(side.per_hour) for side in sides)
     yield "money", f"{_both(_large(side.money) for side in sides)} {unit}", f"{per_hour} {unit} an hour; {basis}"
-    yield (
-        "node hours",
-        _both(f"{side.node_hours:,.0f}" for side in sides),
-        f"in {time}, {window} UTC",
-    )
+    yield "node hours", _both(f"{side.node_hours:,.0f}" for side in sides), window
     p95 = (next((f"{each.p95:g} s" for each in side.pending), "none") for side in sides)
     yield "time pending, p95", _both(p95), f"{_both(map(_pods, sides))} got a node"
     yield "evictions", _both(f"{side.evictions:,}" for side in sides), f"in {time}"

@@ -230,14 +230,12 @@ class _Report:
 
 def _unpriced(now: "_Nodes", end: "_Nodes", settings: Settings) -> Iterator[str]:
     """A text about nodes that the formula prices although there is a table, or others have a price."""
-    unpriced, priced = Counter[str](), settings.autoscaler.prices is not None and settings.autoscaler.prices.table is not None
-    for each, is_new in ((now, False), (end, True)):
-        for node in each.nodes:
-            if each.prices[node.name].basis != "formula":
-                priced = True
-            elif not (is_new and node.name in now.prices):
-                unpriced[node.labels.get(INSTANCE_TYPE, "")] += 1
-    if priced and unpriced:
+    prices = {**end.prices, **now.prices}
+    nodes = {node.name: node for node in (*now.nodes, *end.nodes)}.values()
+    unpriced = Counter(node.labels.get(INSTANCE_TYPE, "") for node in nodes if prices[node.name].basis == "formula")
+    configured = settings.autoscaler.prices
+    has_table = configured is not None and configured.table is not None
+    if unpriced and (has_table or unpriced.total() < len(nodes)):
         most = unpriced.most_common(_MOST_TYPES)
         named = [f"{count_text(count, 'node')} of {kind or 'no instance type'}" for kind, count in most]
         others = [f"{len(unpriced) - _MOST_TYPES} other types"] if len(unpriced) > _MOST_TYPES else []

@@ -93,8 +93,8 @@ def from_prometheus(
     except ValueError as err:
         raise UseUnknown(f"{url}: {err}") from err
     if parts.scheme not in {"http", "https"} or not host or parts.query or parts.username is not None:
-        has_secret = parts.query or parts.username is not None  # perhaps
-        seen = f"{parts.scheme}://{host or ''}" if has_secret else url
+        may_have_secret = parts.query or parts.username is not None
+        seen = f"{parts.scheme}://{host or ''}" if may_have_secret else url
         raise UseUnknown(f"got {seen!r}, want http:// or https://, a host, and perhaps a port and a path")
     if token and parts.scheme == "http" and host not in _LOOPBACK:
         raise UseUnknown(f"{url}: a token is sent over https only, or to this host")

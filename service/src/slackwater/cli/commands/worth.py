@@ -41,7 +41,6 @@ daemonsets,poddisruptionbudgets,services,pvc,pv,storageclasses,csinodes \\
 """
 MONTH_DAYS: Final = 30
 _LONGEST_DAYS: Final = 3_660
-_LABEL: Final = re.compile(r"([a-z0-9.-]+/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _HORIZON: Final = re.compile(r"([0-9]{1,5})(d|h)")
 
 
@@ -78,7 +77,9 @@ def _horizon(text: str) -> int:
 
 
 def _label(text: str) -> str:
-    if not _LABEL.fullmatch(text):
+    from slackwater.configuration.values import QUALIFIED_NAME
+
+    if not re.fullmatch(QUALIFIED_NAME.pattern, text):
         raise argparse.ArgumentTypeError(f"got {text!r}, want the key of a label, such as team or example.com/team")
     return text
 

@@ -40,7 +40,7 @@ class ConsolidationPolicy:
         return round(price * self.overlap_seconds / _HOUR) + pods * self.eviction_cost
 
     def pays(self, saved: int, ratio: float, moving_cost: int) -> bool:
-        """Is a move that saves so many micros an hour worth its disruption? `ratio`: as `min_saving_ratio`."""
+        """Does a move that saves so many micros an hour save enough for its disruption? `ratio`: as `min_saving_ratio`."""
         return saved > 0 and ratio >= self.min_saving_ratio and saved * self.horizon / _HOUR > moving_cost
 
 
