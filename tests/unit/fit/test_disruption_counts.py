@@ -35,9 +35,9 @@ def at_most(amount: int, *, percent: bool = False) -> BudgetRule:
 
 
 def count(rule: BudgetRule, some: list[Pod], scales: Scales, **more: Any) -> DisruptionBudget:
-    budget = structs.replace(a_budget("web", allowed=0, app="web"), uncounted=rule, **more)
+    budget = structs.replace(a_budget("web", allowed=0, app="web"), rule=rule, is_counted=False, **more)
     [found] = counted([budget], some, scales).budgets
-    assert found.uncounted is None
+    assert found.is_counted
     return found
 
 
@@ -92,7 +92,8 @@ def test_the_replica_sets_of_a_deployment_count_as_the_deployment() -> None:
     assert count(at_most(50, percent=True), some, scales).disruptions_allowed == 3  # 5 - 2
     without = replace(scales, known=KNOWN - {DEPLOYMENT})
     assert count(at_most(50, percent=True), some, without).disruptions_allowed == 2  # 5 - 3
-    assert counted([structs.replace(a_budget("w", allowed=0), uncounted=at_most(1))], some, without).assumed == ("Deployment",)
+    budget = structs.replace(a_budget("w", allowed=0), rule=at_most(1), is_counted=False)
+    assert counted([budget], some, without).assumed == ("Deployment",)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_pods_without_a_controller_count_for_an_amount_alone() -> None:
 
 def test_where_there_is_no_object_of_a_kind_each_controller_counts_with_the_pods_that_it_has() -> None:
     dying = [structs.replace(pod, deleting=True) for pod in pods(1, name="web")]
-    budget = structs.replace(a_budget("web", allowed=0, app="web"), uncounted=at_most(1))
+    budget = structs.replace(a_budget("web", allowed=0, app="web"), rule=at_most(1), is_counted=False)
     found = counted([budget], [*pods(4), *dying], Scales())
     assert (found.budgets[0].disruptions_allowed, found.assumed) == (1, ("ReplicaSet",))
 
@@ -129,7 +130,7 @@ def test_pods_that_are_not_ready_may_go_where_enough_others_are(healthy: int, al
 
 def test_a_status_is_taken_as_it_is_and_other_namespaces_and_labels_are_not_counted() -> None:
     stated = a_budget("stated", allowed=7, app="web")
-    mine = structs.replace(a_budget("mine", allowed=0, app="web"), uncounted=at_least(1))
+    mine = structs.replace(a_budget("mine", allowed=0, app="web"), rule=at_least(1), is_counted=False)
     others = [structs.replace(pod, labels=()) for pod in pods(3)]
     found = counted([stated, mine], [*pods(3), *others, a_pod("far", on="n1", namespace="other")], Scales())
     assert [budget.disruptions_allowed for budget in found.budgets] == [7, 2]

@@ -164,7 +164,7 @@ def counted(budgets: Sequence[DisruptionBudget], pods: Iterable[Pod], scales: Sc
     nothing to that sum. If the objects of a controller's kind are not read, its scale is unknown, and the number of its pods is
     assumed.
     """
-    if all(budget.uncounted is None for budget in budgets):
+    if all(budget.is_counted for budget in budgets):
         return CountedBudgets(tuple(budgets), ())
     counting = _Counting(pods, scales)
     return CountedBudgets(tuple(map(counting.count, budgets)), tuple(sorted(counting.assumed)))
@@ -183,13 +183,13 @@ class _Counting:
                 self._own[key] = self._own.get(key, 0) + 1
 
     def count(self, budget: DisruptionBudget) -> DisruptionBudget:
-        if budget.uncounted is None:
+        if budget.is_counted or budget.rule is None:
             return budget
         of_namespace = self._pods.get(budget.namespace, {})
         pods = [pod for labels, some in of_namespace.items() if selects(budget.selector, dict(labels)) for pod in some]
-        wanted = self._wanted(budget.uncounted, pods)
+        wanted = self._wanted(budget.rule, pods)
         if wanted is None:
-            return structs.replace(budget, uncounted=None)
+            return structs.replace(budget, is_counted=True)
         expected, desired = wanted
         healthy = sum(_is_healthy(pod) for pod in pods)
         return structs.replace(
@@ -197,7 +197,7 @@ class _Counting:
             disruptions_allowed=max(healthy - desired, 0) if expected > 0 else 0,
             unready_may_go=budget.unready_may_go or healthy >= desired > 0,
             lacking=max(desired - healthy, 0),
-            uncounted=None,
+            is_counted=True,
         )
 
     def _wanted(self, rule: BudgetRule, pods: Sequence[Pod]) -> tuple[int, int] | None:

@@ -240,11 +240,11 @@ class DisruptionBudget(Struct, frozen=True, kw_only=True):
     """A PodDisruptionBudget: how many more of the pods that it selects may be disrupted now.
 
     `selector` is None if the budget has none: it then selects nothing; an empty one selects every pod of the namespace.
-    `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, because the budget's
-    `unhealthyPodEvictionPolicy` is AlwaysAllow or enough pods are healthy. `uncounted` is the budget's rule if no controller
-    has written its status yet. `disrupted` are the names of pods whose eviction `disruptions_allowed` already includes although
-    they still exist (`status.disruptedPods`). `rule` is what the spec says, and `lacking` how many more pods would have
-    to be healthy until the budget counts disruptions: both for people. None and 0 if that is not known.
+    `unready_may_go`: the Eviction API evicts a pod that is not ready whatever `disruptions_allowed` says, because the
+    budget's `unhealthyPodEvictionPolicy` is AlwaysAllow or enough pods are healthy. `is_counted`: a controller has written
+    its status, or nothing has to be counted. `disrupted` are the names of pods whose eviction `disruptions_allowed` already
+    includes although they still exist (`status.disruptedPods`). `rule` is what the spec says; None if that is not known.
+    `lacking`: how many more pods would have to be healthy until the budget counts disruptions, for people.
     """
 
     namespace: str
@@ -254,7 +254,7 @@ class DisruptionBudget(Struct, frozen=True, kw_only=True):
     selector: tuple[Requirement, ...] | None
     disruptions_allowed: int
     unready_may_go: bool = False
-    uncounted: BudgetRule | None = None
+    is_counted: bool = True
     disrupted: tuple[str, ...] = ()
     rule: BudgetRule | None = None
     lacking: int = 0

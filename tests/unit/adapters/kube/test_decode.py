@@ -305,7 +305,7 @@ def test_whether_pods_that_are_not_ready_may_be_evicted_is_read(
 ) -> None:
     status = {"disruptionsAllowed": 0, "currentHealthy": healthy, "desiredHealthy": desired}
     found = decode_budget(raw({"metadata": META, "spec": {"unhealthyPodEvictionPolicy": policy}, "status": status}))
-    assert (found.unready_may_go, found.uncounted) == (want, None)
+    assert (found.unready_may_go, found.is_counted) == (want, True)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +322,10 @@ def test_what_a_budget_asks_for_is_read_where_it_has_no_status(spec: dict[str, A
     zeros = {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}  # of --dry-run=client
     without: tuple[dict[str, Any], ...] = ({}, {"status": None}, {"status": {}}, {"status": zeros})
     for status in without:
-        assert decode_budget(raw({"metadata": META, "spec": spec, **status})).uncounted == want
+        found = decode_budget(raw({"metadata": META, "spec": spec, **status}))
+        assert (found.is_counted, None if found.is_counted else found.rule) == (want is None, want)
     for status in ({"observedGeneration": 1}, {"expectedPods": 2}, {"disruptionsAllowed": 1}, {"conditions": [{"type": "x"}]}):
-        assert decode_budget(raw({"metadata": META, "spec": spec, "status": zeros | status})).uncounted is None
+        assert decode_budget(raw({"metadata": META, "spec": spec, "status": zeros | status})).is_counted
 
 
 def test_what_a_budget_would_need_is_read() -> None:

@@ -244,7 +244,7 @@ def decode_budget(raw: bytes | msgspec.Raw) -> DisruptionBudget:
         selector=selector_of(wire.spec.selector),
         disruptions_allowed=status.disruptions_allowed or 0,
         unready_may_go=healthy or wire.spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW,
-        uncounted=None if status.observed else rule,
+        is_counted=status.observed or rule is None,
         disrupted=tuple(sorted(status.disrupted_pods or ())),
         rule=rule or _NO_DISRUPTION,
         lacking=max(status.desired_healthy - status.current_healthy, 0),
