@@ -164,7 +164,7 @@ def test_an_empty_name_is_not_the_present_folder(run: Run, monkeypatch: pytest.M
     run()
     monkeypatch.chdir(run.folder)  # where a cluster lies
     assert main(["worth", "--cluster", ""]) == 2
-    assert "got an empty name, want a file, a folder, or - for stdin" in run.capsys.readouterr().err
+    assert '"": the file: got an empty name, want a file, a folder, or - for stdin' in run.capsys.readouterr().err
 
 
 def test_a_file_without_a_node_or_a_pod_says_what_is_wanted(run: Run) -> None:

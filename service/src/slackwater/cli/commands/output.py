@@ -169,7 +169,7 @@ def text_of(path: str) -> str:
 
 
 def name_of(path: str) -> str:
-    return "stdin" if path == "-" else path
+    return {"-": "stdin", "": '""'}.get(path, path)
 
 
 _EVERY_SECONDS: Final = 2.0
